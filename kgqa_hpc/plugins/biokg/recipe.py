@@ -7,18 +7,17 @@ those of class tables start in the graph's folder, or in `folder` if it is given
 
 from __future__ import annotations
 
-import hashlib
 from os.path import expanduser
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from pydantic import Field, ValidationError, model_validator
 
 from kgqa_hpc.errors import ConfigError
 from kgqa_hpc.registry import did_you_mean
 from kgqa_hpc.settings import Settings, problems_of, sentence
-from kgqa_hpc.store.atomic import read_with_state
-from kgqa_hpc.store.yaml_file import LARGEST, parse_yaml
+from kgqa_hpc.store.canonical import sha256_of
+from kgqa_hpc.store.yaml_file import load_yaml
 
 GIVEN = "given"
 
@@ -146,17 +145,13 @@ class Recipe(Settings):
 def load_recipe(path: Path) -> Recipe:
     """Read and check a recipe. Raises ConfigError with every problem, one line each."""
     try:
-        data, _ = read_with_state(path, LARGEST + 1)
-        content: Any = parse_yaml(data, str(path))
+        content = load_yaml(path)
     except FileNotFoundError:
         raise ConfigError(f"{path}: no such file", "copy configs/hydrate_oregano.yaml and edit it") from None
-    except OSError as problem:
-        raise ConfigError(f"{path}: cannot be read: {' '.join(str(problem).split())}") from None
     if not isinstance(content, dict):
         raise ConfigError(f"{path}: a recipe is a mapping of keys to values")
-    digest = hashlib.sha256(data).hexdigest()
     try:
-        return Recipe.model_validate({**content, "home": path.resolve().parent, "sha256": digest})
+        return Recipe.model_validate({**content, "home": path.resolve().parent, "sha256": sha256_of(path)})
     except ValidationError as problem:
         keys = [(".".join(map(str, entry.key)), sentence(Recipe, entry)) for entry in problems_of(problem)]
         lines = [f"{path.name}: {key}: {words}" if key else f"{path.name}: {words}" for key, words in keys]

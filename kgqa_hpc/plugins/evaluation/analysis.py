@@ -14,7 +14,6 @@ import io
 import textwrap
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -56,7 +55,7 @@ def analyse(ratings: Ratings, model: Ratings | None = None, *, seed: int = 0) ->
     """
     groups, rated = rating_groups(ratings), ratings.rated
     scores = groups["all"]
-    weights = pd.Series([float(row.extra.get("weight") or "nan") for row in rated], dtype=float)
+    weights = pd.Series([row.weight for row in rated], dtype=float)
     answer = {name: _answer_scores(answer_triples(group), seed) for name, group in groups.items()}
     size, counts = answer["all"]["ratings"], answer["all"]["count_3"]
     shares = [f"{n} of {size} ({100 * n / (size or 1):.2f} %)" for n in counts.values()]
@@ -80,15 +79,11 @@ def analyse(ratings: Ratings, model: Ratings | None = None, *, seed: int = 0) ->
 
 def rating_groups(ratings: Ratings) -> dict[str, pd.DataFrame]:
     """Scores of all rated rows, and of the accepted and rejected ones if known; one column per criterion."""
-    rows = ratings.rated
-    scores = pd.DataFrame([row.scores for row in rows], columns=list(ratings.criteria), dtype=float)
+    scores = ratings.scores.reset_index(drop=True)
     if all(row.accepted is None for row in ratings.rows):
         return {"all": scores}
-    sides = {
-        name: [row.accepted is side for row in rows]
-        for name, side in zip(GROUPS[1:], (True, False), strict=True)
-    }
-    return {"all": scores, **{name: scores[np.array(side, dtype=bool)] for name, side in sides.items()}}
+    accepted = pd.Series([row.accepted for row in ratings.rated], dtype=object)
+    return {"all": scores, "accepted": scores[accepted.eq(True)], "rejected": scores[accepted.eq(False)]}
 
 
 def answer_triples(scores: pd.DataFrame) -> Floats:
@@ -155,23 +150,19 @@ def _compared(groups: Groups) -> dict[str, Any] | None:
 
 def _agreed(ratings: Ratings, model: Ratings | None, seed: int) -> dict[str, Any] | None:
     """Agreement between annotators on each criterion, ordinal; None with one annotator."""
-    people = set(ratings.annotators)
-    models = [
-        replace(row, annotator=f"{row.annotator} (model)") if row.annotator in people else row
-        for row in (model.rated if model else ())
-    ]
-    by_item: dict[str, dict[str, dict[str, float]]] = {}
-    judges: dict[str, None] = {}
-    for row in (*ratings.rated, *models):
-        by_item.setdefault(row.id, {})[row.annotator] = row.scores
-        judges[row.annotator] = None
+    scores = ratings.scores
+    if model:
+        new_names = {name: f"{name} (model)" for name in ratings.annotators}
+        scores = pd.concat([scores, model.scores.rename(new_names, level="annotator")])
+    items, judges = scores.index.unique("id"), scores.index.unique("annotator")
     if len(judges) < 2:
         return None
     results = {}
     for name in ratings.criteria:
-        table = [[item.get(judge, {}).get(name) for judge in judges] for item in by_item.values()]
-        values = sorted({*LEVELS, *(v for line in table for v in line if v is not None)})
-        results[name] = agreement_table(make_votes(table, [*judges], values), "ordinal", seed=seed)
+        table = scores[name].unstack("annotator").reindex(index=items, columns=judges)
+        values = sorted({*LEVELS, *scores[name].dropna()})
+        rows = table.astype(object).where(table.notna(), None).to_numpy().tolist()
+        results[name] = agreement_table(make_votes(rows, list(judges), values), "ordinal", seed=seed)
     return results
 
 

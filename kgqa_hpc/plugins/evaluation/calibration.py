@@ -38,11 +38,9 @@ def good_items(ratings: Ratings) -> dict[str, bool]:
     If the file has none of the three (it uses its own criteria), the minimum is over all its criteria.
     """
     needed = ANSWER_CRITERIA if any(c in ratings.criteria for c in ANSWER_CRITERIA) else ratings.criteria
-    lowest: dict[str, list[float]] = {}
-    for row in ratings.rated:
-        if all(name in row.scores for name in needed):
-            lowest.setdefault(row.id, []).append(min(row.scores[name] for name in needed))
-    return {item: bool(np.median(values) >= ACCEPTABLE) for item, values in lowest.items()}
+    lowest = ratings.scores.reindex(columns=list(needed)).dropna().min(axis=1)
+    medians = lowest.groupby(level="id", sort=False).median()
+    return {str(item): bool(median >= ACCEPTABLE) for item, median in medians.items()}
 
 
 def calibrate(ratings: Ratings, verdicts: Verdicts, *, width: float = 0.10, seed: int = 0) -> dict[str, Any]:

@@ -7,10 +7,12 @@ are type-token curves, and topics on a UMAP of the texts (QAProt, Figures 2 and 
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
 from kgqa_hpc.errors import InputError
@@ -35,17 +37,12 @@ def distinct_n(texts: Sequence[str], n: int) -> float | None:
 def type_token_curve(texts: Sequence[str], points: int = 50, seed: int = 0) -> list[tuple[int, float]]:
     """(tokens, types / tokens) at about evenly spaced points while texts are read in seeded random order."""
     order = np.random.default_rng(seed).permutation(len(texts))
-    seen: set[str] = set()
-    curve: list[tuple[int, float]] = []
-    tokens = 0
-    marks = {int(mark) for mark in np.linspace(1, len(texts), min(points, len(texts)))}
-    for read, position in enumerate(order, start=1):
-        text_words = words(texts[position])
-        tokens += len(text_words)
-        seen.update(text_words)
-        if read in marks and tokens:
-            curve.append((tokens, len(seen) / tokens))
-    return curve
+    tokens = [words(texts[position]) for position in order]
+    read = np.cumsum([len(text_words) for text_words in tokens])
+    types = np.cumsum(~pd.Series(chain.from_iterable(tokens), dtype=object).duplicated())
+    marks = np.unique(np.linspace(1, len(texts), min(points, len(texts))).astype(int))
+    ends = [int(end) for end in read[marks - 1] if end]
+    return [(end, int(types[end - 1]) / end) for end in ends]
 
 
 def self_bleu(texts: Sequence[str], *, sample: int = 500, seed: int = 0) -> float | None:

@@ -4,7 +4,7 @@ QAProt, section 4.1 and Table 3: a pair is a hallucination when it fails one cri
 "13-fold" is the mean of the judges' reduction factors; the ratio of the mean rates is 9.9. Both are named.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,37 +22,14 @@ SUMMARIES = {
 }
 
 
-def reduction(before: Mapping[str, float], after: Mapping[str, float]) -> dict[str, Any]:
-    """Rates and factor of each judge, and both summaries; a factor is None where the rate after is 0.
-
-    Rates are in any unit, both of the same judges.
-    """
-    factors = {judge: before[judge] / after[judge] if after[judge] else None for judge in before}
-    finite = [factor for factor in factors.values() if factor is not None]
-    mean_before, mean_after = (sum(rates.values()) / len(rates) for rates in (before, after))
-    mean_of_factors = sum(finite) / len(finite) if len(finite) == len(factors) else None
-    ratio_of_means = mean_before / mean_after if mean_after else None
-    return {
-        "before": dict(before),
-        "after": {judge: after[judge] for judge in before},
-        "factors": factors,
-        "mean_before": mean_before,
-        "mean_after": mean_after,
-        "mean_of_factors": mean_of_factors,
-        "ratio_of_means": ratio_of_means,
-        "text": f"hallucination rate {mean_before:.4g} before, {mean_after:.4g} after "
-        f"(mean of {len(before)} judges); mean of the judges' factors "
-        f"{_times(mean_of_factors)}, ratio of the mean rates {_times(ratio_of_means)}",
-    }
-
-
 def audit(
     before: Path, after: Path, panel: Path | None = None, *, resamples: int = RESAMPLES, seed: int = 0
 ) -> dict[str, Any]:
     """Rates, factors and both summaries from two audits (merged runs, or JSON lines with verdicts), with intervals.
 
     A verdict with a criterion that does not hold is a hallucination; records without a judge's vote are left out of
-    its rate. `panel` is the run that cleaned: none of its judges, by name and model, may be an auditor.
+    its rate, and a factor is None where the rate after is 0. `panel` is the run that cleaned: none of its judges, by
+    name and model, may be an auditor.
     Raises InputError for audits by different judges, or a judge of the panel.
     """
     (first, judges), (second, later_judges) = read_votes(before), read_votes(after)
@@ -72,8 +49,22 @@ def audit(
         shares = dict(zip(judges, map(wilson, failed, judged), strict=True))
         rates[side] = {name: share["value"] or 0.0 for name, share in shares.items()}
         intervals[side] = {name: [share["low"], share["high"]] for name, share in shares.items()}
+    rate_pairs = zip(rates["before"].values(), rates["after"].values(), strict=True)
+    factors = [rate / rate_after if rate_after else None for rate, rate_after in rate_pairs]
+    finite = [factor for factor in factors if factor is not None]
+    mean_before, mean_after = (sum(side.values()) / len(judges) for side in rates.values())
+    mean_of_factors = sum(finite) / len(finite) if len(finite) == len(factors) else None
+    ratio_of_means = mean_before / mean_after if mean_after else None
     return {
-        **reduction(rates["before"], rates["after"]),
+        **rates,
+        "factors": dict(zip(judges, factors, strict=True)),
+        "mean_before": mean_before,
+        "mean_after": mean_after,
+        "mean_of_factors": mean_of_factors,
+        "ratio_of_means": ratio_of_means,
+        "text": f"hallucination rate {mean_before:.4g} before, {mean_after:.4g} after "
+        f"(mean of {len(judges)} judges); mean of the judges' factors "
+        f"{_times(mean_of_factors)}, ratio of the mean rates {_times(ratio_of_means)}",
         "pairs": {side: len(votes) for side, votes in sides.items()},
         "intervals": {**intervals, **_intervals(list(sides.values()), resamples, seed)},
         "panel_checked": panel is not None,

@@ -1,8 +1,8 @@
 """Ratings by people (or by a model in their place), from CSV in the wide or the long form.
 
 Wide: one row per item, one column per criterion, numbers 1 to 5. Long: one row per score, with `Evaluation Category`
-and `Score` as "5. words". Both may have `annotator`, `not_qualified`, `comment`, `accepted` and any other column.
-A row without scores is not rated. docs/guide/evaluation.md, "Ratings".
+and `Score` as "5. words". Both may have `annotator`, `not_qualified`, `accepted`, `weight` and any other column. A row
+without scores is not rated. docs/guide/evaluation.md, "Ratings".
 
 The five scales are those of the published human evaluation (BioGraphletQA, section 3.3.1 and Appendix E). Their names
 and the labels of the levels are the published ones, so that ratings can be compared; the explanations are our own words
@@ -19,8 +19,11 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from importlib.resources import files
+from math import nan
 from pathlib import Path
 from typing import NamedTuple
+
+import pandas as pd
 
 from kgqa_hpc.errors import InputError
 from kgqa_hpc.text.streams import COLUMNS, LINE_BYTES, NotRegular, read_bytes
@@ -123,11 +126,10 @@ def _rows(path: Path, names: list[str], reader: Iterator[list[str]]) -> Iterator
 
 CATEGORY, SCORE = "evaluation category", "score"
 NOT_QUALIFIED = "not qualified to evaluate"
-_OURS = "id question answer annotator accepted not_qualified comment comments score"
-_TEXT_COLUMNS = {CATEGORY, *_OURS.split()}
-_OTHERS = "group shape kind graphlet_id num_nodes reason weight order seconds stratum population"
 # Columns that are never criteria, even if they hold small numbers.
-_RESERVED = _TEXT_COLUMNS | {*_OTHERS.split()}
+_OURS = "id question answer annotator accepted not_qualified comment comments score"
+_OTHERS = "group shape kind graphlet_id num_nodes reason weight order seconds stratum population"
+_RESERVED = {CATEGORY, *_OURS.split(), *_OTHERS.split()}
 _PUBLISHED = {name.lower(): name for name in CRITERIA}
 _TRUE, _FALSE = {"true", "1", "yes", "accepted"}, {"false", "0", "no", "rejected"}
 _NUMBER = re.compile(r"\s*([0-9](?:\.[0-9]{1,6})?)(?![0-9])")
@@ -135,17 +137,19 @@ _NUMBER = re.compile(r"\s*([0-9](?:\.[0-9]{1,6})?)(?![0-9])")
 
 @dataclass(slots=True)
 class Rating:
-    """Scores of one annotator for one item. `scores` is empty when the item was not rated."""
+    """Scores of one annotator for one item, empty when it was not rated.
+
+    `weight`: records of the dataset that the item stands for, NaN where that is unknown.
+    """
 
     id: str
     question: str
     answer: str
     annotator: str
-    scores: dict[str, float]
+    scores: dict[str, float] = field(default_factory=dict)
     not_qualified: bool = False
-    comment: str = ""
     accepted: bool | None = None
-    extra: dict[str, str] = field(default_factory=dict)
+    weight: float = nan
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,6 +162,14 @@ class Ratings:
     @property
     def rated(self) -> tuple[Rating, ...]:
         return tuple(row for row in self.rows if row.scores)
+
+    @property
+    def scores(self) -> pd.DataFrame:
+        """The scores of the rated rows by id and annotator: a column for each criterion, NaN without a score."""
+        keys = [(row.id, row.annotator) for row in self.rated]
+        index = pd.MultiIndex.from_tuples(keys, names=["id", "annotator"])
+        scores = [row.scores for row in self.rated]
+        return pd.DataFrame(scores, index, columns=list(self.criteria), dtype=float)
 
     @property
     def annotators(self) -> tuple[str, ...]:
@@ -185,7 +197,7 @@ def read_ratings(paths: Sequence[Path]) -> Ratings:
 
 
 def with_key(ratings: Ratings, path: Path) -> Ratings:
-    """Add `accepted` and the other columns of the key that `kgqa human sample` wrote beside the sample.
+    """The ratings with `accepted` and `weight` of the key that `kgqa human sample` wrote beside the sample.
 
     Raises InputError when the key lacks `id` or a rated item.
     """
@@ -194,12 +206,10 @@ def with_key(ratings: Ratings, path: Path) -> Ratings:
     for row in ratings.rows:
         if row.id not in key_cells:
             raise InputError(f"{path}: has no item {row.id!r}", "give the key of the same sample")
-        cells = key_cells[row.id]
-        accepted = row.accepted
-        if "accepted" in cells:
-            accepted = _truth(cells["accepted"], f"{path}, item {row.id}")
-        extra = {name: cell for name, cell in cells.items() if name not in ("id", "accepted")}
-        rows.append(replace(row, accepted=accepted, extra=row.extra | extra))
+        cells, where = key_cells[row.id], f"{path}, item {row.id}"
+        accepted = _truth(cells["accepted"], where) if "accepted" in cells else row.accepted
+        weight = _weight(cells["weight"], where) if "weight" in cells else row.weight
+        rows.append(replace(row, accepted=accepted, weight=weight))
     return Ratings(ratings.criteria, tuple(rows))
 
 
@@ -216,9 +226,9 @@ def _read_wide(path: Path) -> tuple[list[str], list[Rating]]:
         where = f"{path} line {line}"
         filled = ((_canonical(name), cells[name.lower()]) for name in criteria)
         scores = {name: _score(cell, name, where) for name, cell in filled if cell.strip()}
-        row = _rating(path, cells, {name.lower() for name in scores}, where)
+        row = _rating(path, cells, where)
         row.not_qualified = _truth(cells.get("not_qualified", ""), where) or False
-        row.scores, row.comment = {} if row.not_qualified else scores, cells.get("comment", "")
+        row.scores = {} if row.not_qualified else scores
         ratings.append(row)
     return [_canonical(name) for name in criteria], ratings
 
@@ -228,14 +238,12 @@ def _read_long(path: Path) -> tuple[Iterable[str], list[Rating]]:
     ratings: dict[tuple[str, str], Rating] = {}
     for line, cells in read_csv(path, "id", "question", "answer", SCORE)[1]:
         where = f"{path} line {line}"
-        row = _rating(path, cells, set(), where)
+        row = _rating(path, cells, where)
         row = ratings.setdefault((row.annotator, row.id), row)
         name, cell = _canonical(cells[CATEGORY]), cells[SCORE]
         if name.lower() == NOT_QUALIFIED:
             row.not_qualified = True
-        elif name.lower() in ("comment", "comments"):
-            row.comment = cell
-        elif cell.strip():
+        elif name.lower() not in ("comment", "comments") and cell.strip():
             if name in row.scores:
                 problem = f"{where}: item {row.id!r} has a second score for {name!r}"
                 raise InputError(problem, "keep one of them")
@@ -245,16 +253,16 @@ def _read_long(path: Path) -> tuple[Iterable[str], list[Rating]]:
     return _ordered(name for row in ratings.values() for name in row.scores) or CRITERIA, [*ratings.values()]
 
 
-def _rating(path: Path, cells: dict[str, str], criteria: set[str], where: str) -> Rating:
-    """A rating without scores; cells of other columns than `criteria` (in lower case) are kept with it."""
+def _rating(path: Path, cells: dict[str, str], where: str) -> Rating:
+    """A rating without scores."""
     identity = cells["id"].strip()
     if not identity:
         raise InputError(f"{where}: no id", "every rating names its item")
     annotator = cells.get("annotator", "").strip() or path.stem
     accepted = _truth(cells.get("accepted", ""), where)
-    reserved = _TEXT_COLUMNS | criteria | _PUBLISHED.keys()
-    extra = {name: cell for name, cell in cells.items() if name not in reserved}
-    return Rating(identity, cells["question"], cells["answer"], annotator, {}, accepted=accepted, extra=extra)
+    weight = _weight(cells.get("weight", ""), where)
+    pair = cells["question"], cells["answer"]
+    return Rating(identity, *pair, annotator, accepted=accepted, weight=weight)
 
 
 def _is_criterion(name: str, cells: Iterable[str]) -> bool:
@@ -287,6 +295,13 @@ def _score(cell: str, name: str, where: str) -> float:
         problem = f"{where}: {cell.strip()[:40]!r} is no score for {name!r}"
         raise InputError(problem, f"scores go from {LOWEST} to {HIGHEST}")
     return value
+
+
+def _weight(cell: str, where: str) -> float:
+    try:
+        return float(cell or "nan")
+    except ValueError:
+        raise InputError(f"{where}: weight {cell[:40]!r} is no number", "write a number or nothing") from None
 
 
 def _truth(cell: str, where: str) -> bool | None:

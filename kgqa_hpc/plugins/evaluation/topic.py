@@ -11,7 +11,6 @@ Titles are clustered over all records of the run's source, so each worker finds 
 """
 
 import re
-from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -19,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 from pydantic import Field
 
@@ -72,23 +72,19 @@ def tf_idf(texts: Sequence[str], *, min_texts: int = 2) -> tuple[Any, list[str]]
     """
     from scipy.sparse import csr_matrix
 
-    counts = [Counter(w for w in words(text) if w not in STOP_WORDS and not w.isdigit()) for text in texts]
-    in_texts = Counter(term for terms_of_text in counts for term in terms_of_text)
-    terms = sorted(term for term, n in in_texts.items() if n >= min_texts)
-    column_of = {term: i for i, term in enumerate(terms)}
-    idf = np.array([np.log((1 + len(texts)) / (1 + in_texts[term])) + 1 for term in terms])
-    columns: list[int] = []
-    values: list[float] = []
-    ends = [0]
-    for terms_of_text in counts:
-        entries = {column_of[term]: n for term, n in terms_of_text.items() if term in column_of}
-        weights = np.array([(1 + np.log(n)) * idf[column] for column, n in entries.items()])
-        columns += entries
-        values += (weights / np.linalg.norm(weights)).tolist() if entries else []
-        ends.append(len(columns))
-    matrix = csr_matrix((values, columns, ends), shape=(len(texts), len(terms)))
-    matrix.sort_indices()
-    return matrix, terms
+    rows = [(row, word) for row, text in enumerate(texts) for word in words(text)]
+    rows = [(row, word) for row, word in rows if word not in STOP_WORDS and not word.isdigit()]
+    table = pd.DataFrame(rows, columns=["row", "word"])
+    codes, terms = pd.factorize(table["word"], sort=True)
+    counts = csr_matrix((np.ones(len(codes)), (table["row"], codes)), shape=(len(texts), len(terms)))
+    in_texts = counts.getnnz(axis=0)
+    frequent = in_texts >= min_texts
+    matrix = counts[:, frequent]
+    idf = np.log((1 + len(texts)) / (1 + in_texts[frequent])) + 1
+    matrix.data = (1 + np.log(matrix.data)) * idf[matrix.indices]
+    norms = np.sqrt(matrix.multiply(matrix).sum(axis=1)).A1
+    matrix.data /= np.repeat(norms, np.diff(matrix.indptr))
+    return matrix, terms[frequent].tolist()
 
 
 def embed(folder: Path, texts: Sequence[str], progress: Progress | None = None) -> Floats:

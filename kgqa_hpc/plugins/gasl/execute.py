@@ -105,18 +105,12 @@ class Result:
         return document if self.error is None else {**document, "error": self.error}
 
 
-@dataclass(eq=False)
 class _Unhandled(Exception):
-    """A step failed, and no ON or CATCH has handled it yet."""
-
-    step: Step
+    """A step, the argument, failed, and no ON or CATCH has handled it yet."""
 
 
-@dataclass(eq=False)
 class _Stopped(Exception):
-    """The script has ended: cancelled, or empty in a plan that stops at empty results."""
-
-    status: str
+    """The script has ended with a status, the argument: cancelled, or empty in a plan that stops at empty results."""
 
 
 def execute(
@@ -137,9 +131,9 @@ def execute(
         partly = run.passed_over or any(step["status"] == "partial" for step in state.steps)
         status = "partial" if partly else "success"
     except _Stopped as stopped:
-        status = stopped.status
+        status = stopped.args[0]
     except _Unhandled as unhandled:
-        status, error = "error", unhandled.step["error"]
+        status, error = "error", unhandled.args[0]["error"]
     return Result(status, world.variables, state.steps, error)
 
 
@@ -180,7 +174,7 @@ class _Run:
                 self._pass_over(unhandled, guarded)
 
     def _pass_over(self, unhandled: _Unhandled, guarded: bool) -> None:
-        if guarded or self.script.stop_on_error or unhandled.step["error"]["kind"] == "assert":
+        if guarded or self.script.stop_on_error or unhandled.args[0]["error"]["kind"] == "assert":
             raise unhandled
         self.passed_over = True
 

@@ -13,11 +13,14 @@ from bisect import bisect_right
 from dataclasses import dataclass, field
 from functools import cache
 from importlib import resources
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
+
+from pydantic import AfterValidator, BaseModel, BeforeValidator, StrictBool, ValidationError
 
 from kgqa_hpc.errors import ScriptError
 from kgqa_hpc.plugins.gasl.build import Builder, Tree
 from kgqa_hpc.plugins.gasl.language import MAX_NESTING, Place, Script, Statement, nearest
+from kgqa_hpc.settings import problems_of
 
 if TYPE_CHECKING:
     from lark import Lark
@@ -80,8 +83,9 @@ def _reading_of(data: bytes) -> _Reading:
         raise ScriptError("syntax", f"byte 0x{bad_byte:02X} is not UTF-8", _end(text))
     settings: tuple[str | None, bool, bool] = (None, True, True)
     if text.lstrip().startswith("{"):
-        settings, commands = _plan(text)
-        text = "\n".join(commands)
+        plan = _plan(text)
+        settings = plan.plan_id, plan.config.stop_on_error, plan.config.continue_on_empty
+        text = "\n".join(re.sub(r"[\r\n]", " ", command) for command in plan.commands)
     starts = (0, *(match.end() for match in re.finditer("\n", text)))
     joins = tuple(match.start() - 2 * count for count, match in enumerate(_JOIN.finditer(text)))
     return _Reading(_JOIN.sub("", text), joins, starts, settings)
@@ -92,8 +96,32 @@ def _end(text: str) -> Place:
     return Place(text.count("\n") + 1, len(text) - text.rfind("\n"))
 
 
-def _plan(text: str) -> tuple[tuple[str | None, bool, bool], list[str]]:
-    """Settings and commands of a JSON plan. Raises ScriptError."""
+def _whole(text: str) -> str:
+    """The text. Raises ValueError for a lone half of a character, which JSON can escape and no file can store."""
+    if any("\ud800" <= letter <= "\udfff" for letter in text):
+        raise ValueError("has a \\u escape that is half of a character")
+    return text
+
+
+_Text = Annotated[str, AfterValidator(_whole)]
+_Command = Annotated[_Text, BeforeValidator(lambda x: x.get("command") if isinstance(x, dict) else x)]
+
+
+class _Config(BaseModel):
+    stop_on_error: StrictBool = True
+    continue_on_empty: StrictBool = False
+
+
+class _Plan(BaseModel):
+    """A plan in JSON; other members than these mean nothing."""
+
+    commands: list[_Command]
+    plan_id: _Text | None = None
+    config: Annotated[_Config, BeforeValidator(lambda value: {} if value is None else value)] = _Config()
+
+
+def _plan(text: str) -> _Plan:
+    """The plan in a JSON text. Raises ScriptError."""
     depth = 0
     for match in _BRACKETS.finditer(text):
         depth += {"[": 1, "{": 1, "]": -1, "}": -1}.get(match[0], 0)
@@ -107,7 +135,7 @@ def _plan(text: str) -> tuple[tuple[str | None, bool, bool], list[str]]:
         raise ScriptError("syntax", f"not JSON: {match[0]}", _end(text[: match.start()]))
 
     try:
-        return _shape(json.loads(text, parse_int=str, parse_constant=refuse))
+        return _Plan.model_validate(json.loads(text, parse_int=str, parse_constant=refuse))
     except json.JSONDecodeError as problem:
         offset = problem.pos
         if text[offset : offset + 1] == ",":  # Python 3.13 points at the comma, we at the bracket behind it
@@ -115,32 +143,10 @@ def _plan(text: str) -> tuple[tuple[str | None, bool, bool], list[str]]:
             offset = following.start(1) if following else offset
         position = _end(text[: min(offset, len(text.rstrip()))])
         raise ScriptError("syntax", f"not JSON: {problem.msg}", position) from None
-    except ValueError as problem:
-        raise ScriptError("syntax", f"not a plan: {problem}", Place(1, 1)) from None
-
-
-def _shape(document: dict[str, Any]) -> tuple[tuple[str | None, bool, bool], list[str]]:
-    """Raises ValueError when the JSON is not a plan."""
-    commands = document.get("commands")
-    if not isinstance(commands, list):
-        raise ValueError("`commands` must be a list")
-    texts: list[Any] = [entry.get("command") if isinstance(entry, dict) else entry for entry in commands]
-    if not all(isinstance(text, str) for text in texts):
-        raise ValueError("each of `commands` must be a string or an object with a `command`")
-    plan_id = document.get("plan_id")
-    if plan_id is not None and not isinstance(plan_id, str):
-        raise ValueError("`plan_id` must be a string")
-    config = {} if document.get("config") is None else document["config"]
-    if not isinstance(config, dict):
-        raise ValueError("`config` must be an object")
-    settings = config.get("stop_on_error", True), config.get("continue_on_empty", False)
-    if not all(isinstance(value, bool) for value in settings):
-        raise ValueError("`stop_on_error` and `continue_on_empty` must be true or false")
-    try:
-        "".join([*texts, plan_id or ""]).encode("utf-8")
-    except UnicodeEncodeError:
-        raise ValueError("a \\u escape is half of a character") from None
-    return (plan_id, *settings), [re.sub(r"[\r\n]", " ", text) for text in texts]
+    except ValidationError as problem:
+        wrong = problems_of(problem)[0]
+        message = f"not a plan: {'.'.join(map(str, wrong.key))} {wrong.text}"
+        raise ScriptError("syntax", message, Place(1, 1)) from None
 
 
 @cache

@@ -21,6 +21,7 @@ examples of MedQA do not show which option is right.
 import io
 import re
 from collections.abc import Iterator, Sequence
+from itertools import islice
 from pathlib import Path
 from string import ascii_uppercase
 from typing import Any, ClassVar
@@ -45,45 +46,27 @@ class Examples:
     """The items of a benchmark file as texts of one line each. Raises InputError naming the file and the item."""
 
     def __init__(self, path: Path) -> None:
-        import tantivy  # an extra's package, loaded with the first examples
+        from kgqa_hpc.plugins.literature.bm25.search import Shard, add_documents, analyzer, new_index
 
-        from kgqa_hpc.plugins.literature.bm25.search import TOKENIZER, analyzer
-
-        self._texts = []
+        texts: list[str] = []
         for location, item in _items(path):
             if (text := _line(item) if isinstance(item, dict) else None) is None:
                 problem = f"{path} {location}: is no item of MedQA or PubMedQA"
                 raise InputError(problem, "see docs/guide/documents.md")
-            self._texts.append(clean_text(text, TEXT_LENGTH))
-        if not self._texts:
+            texts.append(clean_text(text, TEXT_LENGTH))
+        if not texts:
             raise InputError(f"{path}: holds no item", "name the benchmark's training file")
-        builder = tantivy.SchemaBuilder()
-        builder.add_text_field("terms", tokenizer_name=TOKENIZER, index_option="freq")
-        builder.add_unsigned_field("place", stored=True)
-        self._analyzer, index = analyzer(stem=False), tantivy.Index(builder.build())
-        index.register_tokenizer(TOKENIZER, self._analyzer)
-        writer = index.writer(heap_size=64 << 20, num_threads=1)
-        for position, line in enumerate(self._texts):
-            document = tantivy.Document()
-            document.add_text("terms", line)
-            document.add_unsigned("place", position)
-            writer.add_document(document)
-        writer.commit()
-        writer.wait_merging_threads()
-        index.reload()
-        self._schema, self._searcher = index.schema, index.searcher()
+        index, self._analyzer, self._texts = new_index(None, stem=False), analyzer(stem=False), texts
+        add_documents(index, ((str(k), text, str(k).encode()) for k, text in enumerate(texts)))
+        self._items = Shard(index)
 
     def like(self, text: str, number: int) -> list[str]:
         """The `number` items most similar to the text, best first, ties in their order."""
-        import tantivy
-
         words = sorted(set(self._analyzer.analyze(text)))
         if not words or not number:
             return []
-        queries = (tantivy.Query.term_query(self._schema, "terms", w, index_option="freq") for w in words)
-        query = tantivy.Query.boolean_query([(tantivy.Occur.Should, clause) for clause in queries])
-        hits = self._searcher.search(query, number, count=False).hits
-        ranked = sorted((-score, self._searcher.doc(address)["place"][0]) for score, address in hits)
+        hits = islice(self._items.ranked(dict.fromkeys(words, 1.0), number), number)
+        ranked = sorted((-score, int(self._items.stored(address))) for score, address in hits)
         return [self._texts[position] for _, position in ranked]
 
 

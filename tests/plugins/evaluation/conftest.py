@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.plugins.evaluation.pairs import record, write_lines
+from tests.plugins.evaluation.pairs import record
+from tests.record_runs import jsonl
 from tests.steps.conftest import stop
 
 __all__ = ["merged_run", "stop"]
@@ -14,6 +15,6 @@ __all__ = ["merged_run", "stop"]
 def merged_run(tmp_path: Path) -> Path:
     """60 accepted and 40 rejected pairs of five shapes."""
     run = tmp_path / "run"
-    write_lines(run / "dataset" / "accepted.jsonl", [record(i, accepted=True) for i in range(60)])
-    write_lines(run / "dataset" / "rejected.jsonl", [record(i, accepted=False) for i in range(60, 100)])
+    jsonl(run / "dataset" / "accepted.jsonl", [record(i, accepted=True) for i in range(60)])
+    jsonl(run / "dataset" / "rejected.jsonl", [record(i, accepted=False) for i in range(60, 100)])
     return run

@@ -1,8 +1,6 @@
 """Pairs with nasty texts, ratings of known quality, and judges of known error rates."""
 
-import json
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -30,12 +28,6 @@ def record(number: int, *, accepted: bool, **more: Any) -> dict[str, Any]:
         "verdicts": {"judge": {"valid_question": True, "original_answer_valid": accepted}},
         **more,
     }
-
-
-def write_lines(path: Path, rows: list[dict[str, Any]]) -> Path:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
-    return path
 
 
 def rated(minimums: Sequence[float | None]) -> Ratings:

@@ -27,7 +27,8 @@ from kgqa_hpc.plugins.evaluation.retest import ask_judges
 from kgqa_hpc.steps.decision import Decide, decision
 from kgqa_hpc.steps.pair import Judge
 from kgqa_hpc.steps.step import Step
-from tests.plugins.evaluation.pairs import planted, rated, write_lines
+from tests.plugins.evaluation.pairs import planted, rated
+from tests.record_runs import jsonl
 
 
 def calibrated(truth: np.ndarray, right: tuple[float, ...], seed: int, **changes: Any) -> dict[str, Any]:
@@ -124,12 +125,6 @@ def test_a_taste_for_length_shows_against_people() -> None:
     assert fair["judge"]["value"] == fair["people"]["value"]
 
 
-def test_the_number_of_ratings_that_is_needed_is_always_told() -> None:
-    document = calibrated(np.array([True, False] * 53), (0.9,), 0)
-    assert "106 ratings give kappa ± 0.19; ± 0.10 needs about 390" in render(document)
-    assert document["needed"]["needed"] == 385
-
-
 def test_a_runs_own_decision_stands_beside_its_judges(merged_run: Path) -> None:
     ids = [json.loads(line)["id"] for line in (merged_run / "dataset" / "accepted.jsonl").open()][:5]
     ratings = Ratings(
@@ -204,7 +199,7 @@ def test_booleans_are_a_vote_and_numbers_a_score(
 
 def test_a_feature_may_stand_for_a_judge(tmp_path: Path) -> None:
     rows = [{"id": f"i{i}", "features": {"quality": float(i), "other": 1.0}} for i in range(4)]
-    source = write_lines(tmp_path / "v.jsonl", rows)
+    source = jsonl(tmp_path / "v.jsonl", rows)
     verdicts = read_verdicts(rated([4.0] * 4), [source], features=["quality"])
     assert verdicts.judges == ("quality",)
     assert verdicts.scores[:, 0].tolist() == [0, 1, 2, 3]
@@ -219,7 +214,7 @@ def test_verdicts_match_by_id_else_by_text(tmp_path: Path) -> None:
         {"id": "stranger", "question": "?", "answer": "!", "verdicts": yes},
         {"id": "i3", "verdicts": {}},
     ]
-    verdicts = read_verdicts(rated([4.0] * 4), [write_lines(tmp_path / "v.jsonl", rows)])
+    verdicts = read_verdicts(rated([4.0] * 4), [jsonl(tmp_path / "v.jsonl", rows)])
     assert verdicts.items == ("i0", "i1", "i2", "i3")
     assert verdicts.votes[:, 0].tolist() == [1, 0, 1, -1]
     assert (verdicts.by_id, verdicts.by_text, verdicts.texts_differ) == (3, 1, 1)
@@ -227,7 +222,7 @@ def test_verdicts_match_by_id_else_by_text(tmp_path: Path) -> None:
 
 def test_judges_of_two_sources_keep_apart(tmp_path: Path) -> None:
     sources = [
-        write_lines(tmp_path / f"{name}.jsonl", [{"id": "i0", "verdicts": {"judge": {"ok": vote}}}])
+        jsonl(tmp_path / f"{name}.jsonl", [{"id": "i0", "verdicts": {"judge": {"ok": vote}}}])
         for name, vote in (("one", True), ("two", False))
     ]
     verdicts = read_verdicts(rated([4.0]), sources)

@@ -24,7 +24,7 @@ from kgqa_hpc.plugins.evaluation.diversity import (
 from kgqa_hpc.plugins.evaluation.topic import embed, find_topics, spherical_k_means
 from kgqa_hpc.runs import fingerprint
 from tests.command import kgqa
-from tests.plugins.evaluation.pairs import write_lines
+from tests.record_runs import jsonl
 
 TEXTS = ("the cat sat", "the cat ran", "a dog sat on the mat", "The DOG, sat!")
 
@@ -126,9 +126,7 @@ def files(tmp_path: Path) -> tuple[Path, Path]:
         [{"id": i, "question": text, "accepted": i % 5 > 0} for i, text in enumerate(texts)]
         for texts in (same, varied)
     )
-    return write_lines(tmp_path / "same.jsonl", next(rows)), write_lines(
-        tmp_path / "varied.jsonl", next(rows)
-    )
+    return jsonl(tmp_path / "same.jsonl", next(rows)), jsonl(tmp_path / "varied.jsonl", next(rows))
 
 
 def test_a_template_is_less_varied_by_every_measure_over_equally_many_texts(files: tuple[Path, Path]) -> None:
@@ -219,7 +217,7 @@ def test_a_row_is_the_mean_over_the_tokens_of_its_text_alone(model: Path) -> Non
 @needs_torch
 def test_the_command_takes_topics_and_vendi_score_of_the_model(model: Path, tmp_path: Path) -> None:
     rows = [{"id": i, "question": QUESTIONS[i % 4]} for i in range(40)]
-    source = write_lines(tmp_path / "records.jsonl", rows)
+    source = jsonl(tmp_path / "records.jsonl", rows)
     plain, embedded = (
         json.loads(kgqa("diversity", source, "--topics", 3, "--json", *more).stdout)
         for more in ((), ("--model", model))

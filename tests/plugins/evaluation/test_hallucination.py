@@ -7,26 +7,12 @@ import numpy as np
 import pytest
 
 from kgqa_hpc.errors import InputError
-from kgqa_hpc.plugins.evaluation.hallucination import audit, reduction, render
-from tests.plugins.evaluation.pairs import write_lines
+from kgqa_hpc.plugins.evaluation.hallucination import audit, render
+from tests.record_runs import jsonl
 
 # QAProt, Table 3, in percent.
 BEFORE = {"Claude Sonnet 4": 20.58, "Gemini 2.5 Pro": 17.77, "GPT-4o": 14.07}
 AFTER = {"Claude Sonnet 4": 1.91, "Gemini 2.5 Pro": 2.77, "GPT-4o": 0.61}
-
-
-def test_the_published_rates_give_both_published_summaries() -> None:
-    document = reduction(BEFORE, AFTER)
-    assert [round(f or 0, 1) for f in document["factors"].values()] == [10.8, 6.4, 23.1]
-    assert (round(document["mean_before"], 2), round(document["mean_after"], 2)) == (17.47, 1.76)
-    assert "mean of the judges' factors 13.4, ratio of the mean rates 9.9" in document["text"]
-
-
-def test_no_hallucination_left_gives_no_factor_but_the_ratio_of_means() -> None:
-    document = reduction({"a": 0.2, "b": 0.1}, {"a": 0.0, "b": 0.1})
-    assert document["factors"] == {"a": None, "b": 1.0}
-    assert document["mean_of_factors"] is None
-    assert document["ratio_of_means"] == pytest.approx(3.0)
 
 
 def write_audit(path: Path, rates: dict[str, float], pairs: int = 100, model: str | None = None) -> Path:
@@ -42,7 +28,7 @@ def write_audit(path: Path, rates: dict[str, float], pairs: int = 100, model: st
             j: {"supported": n not in flagged[j], "answerable": True, "reasoning": "x"} for j in rates
         }
         lines.append({"id": f"p{n}", "verdicts": verdicts, "provenance": {"engine": engine}})
-    return write_lines(path, lines)
+    return jsonl(path, lines)
 
 
 def test_two_audits_of_the_published_rates_give_the_published_summaries_with_intervals(
@@ -54,6 +40,10 @@ def test_two_audits_of_the_published_rates_give_the_published_summaries_with_int
         for side, rates in (("before", BEFORE), ("after", AFTER))
     ]
     document = audit(*audits, resamples=300)
+    assert [round(factor, 1) for factor in document["factors"].values()] == [10.8, 6.4, 23.1]
+    means = document["mean_before"], document["mean_after"]
+    assert [round(100 * mean, 2) for mean in means] == [17.47, 1.76]
+    assert "mean of the judges' factors 13.4, ratio of the mean rates 9.9" in document["text"]
     assert document["mean_of_factors"] == pytest.approx(13.42, abs=0.005)
     assert document["ratio_of_means"] == pytest.approx(9.91, abs=0.005)
     intervals = document["intervals"]
@@ -85,13 +75,18 @@ def test_audits_by_different_judges_are_refused_and_missing_votes_are_in_no_rate
         audit(before, write_audit(tmp_path / "after.jsonl", {"a": 0.1}), resamples=10)
     votes = [{"a": {"ok": n > 0}, **({"b": {"ok": False}} if n < 2 else {})} for n in range(4)]
     gaps = [{"id": str(n), "verdicts": verdicts} for n, verdicts in enumerate(votes)]
-    assert audit(before, write_lines(tmp_path / "gaps.jsonl", gaps), resamples=10)["after"] == {
+    assert audit(before, jsonl(tmp_path / "gaps.jsonl", gaps), resamples=10)["after"] == {
         "a": 0.25,
         "b": 1.0,
     }
 
 
-def test_no_hallucination_left_has_no_factor_and_no_upper_end(tmp_path: Path) -> None:
+def test_a_judge_without_a_hallucination_left_has_no_factor_and_no_upper_end(tmp_path: Path) -> None:
+    before, after = ({"a": 0.2, "b": 0.1}, {"a": 0.0, "b": 0.1})
+    audits = (write_audit(tmp_path / f"{len(rates)}{rates['a']}", rates) for rates in (before, after))
+    document = audit(*audits, resamples=20)
+    assert (document["factors"], document["mean_of_factors"]) == ({"a": None, "b": 1.0}, None)
+    assert document["ratio_of_means"] == pytest.approx(3.0)
     before = write_audit(tmp_path / "before.jsonl", {"a": 0.2})
     document = audit(before, write_audit(tmp_path / "after.jsonl", {"a": 0.0}), resamples=20)
     assert (document["factors"]["a"], document["intervals"]["ratio_of_means"]) == (None, None)

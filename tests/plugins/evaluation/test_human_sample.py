@@ -18,7 +18,8 @@ from kgqa_hpc.plugins.evaluation.human_sample import (
 from kgqa_hpc.plugins.evaluation.judges import kappa_error, kappa_half_width, ratings_for_kappa
 from kgqa_hpc.plugins.evaluation.ratings import read_csv, read_ratings
 from kgqa_hpc.plugins.evaluation.records import records
-from tests.plugins.evaluation.pairs import record, write_lines
+from tests.plugins.evaluation.pairs import record
+from tests.record_runs import jsonl
 
 
 def rows(path: Path) -> list[dict[str, str]]:
@@ -68,7 +69,7 @@ def test_the_same_seed_gives_the_same_bytes_and_another_seed_others(merged_run: 
 
 def test_any_column_stratifies(tmp_path: Path) -> None:
     pairs = [record(i, accepted=i % 2 == 0, organism=("human", "mouse")[i % 4 > 1]) for i in range(40)]
-    source = write_lines(tmp_path / "r.jsonl", pairs)
+    source = jsonl(tmp_path / "r.jsonl", pairs)
     draw_sample(source, tmp_path / "s.csv", number=8, by="organism")
     key = rows(tmp_path / "s.key.csv")
     assert set(Counter((row["accepted"], row["stratum"]) for row in key).values()) == {2}
@@ -78,7 +79,7 @@ def test_any_column_stratifies(tmp_path: Path) -> None:
 
 def test_an_audit_of_a_hundred_shows_the_text_each_pair_was_made_from_and_can_be_read(tmp_path: Path) -> None:
     pairs = [record(i, accepted=True, document_text=f"Text {i}.") for i in range(300)]
-    source, sheet = write_lines(tmp_path / "r.jsonl", pairs), tmp_path / "s.csv"
+    source, sheet = jsonl(tmp_path / "r.jsonl", pairs), tmp_path / "s.csv"
     draw_sample(source, sheet, number=100, show=["document_text"])
     drawn = rows(sheet)
     assert len({row["id"] for row in drawn}) == 100

@@ -19,7 +19,8 @@ from kgqa_hpc.plugins.evaluation.judges import (
     weighted,
 )
 from kgqa_hpc.plugins.evaluation.records import read_votes
-from tests.plugins.evaluation.pairs import planted, write_lines
+from tests.plugins.evaluation.pairs import planted
+from tests.record_runs import jsonl
 
 
 def test_the_rules_of_a_panel() -> None:
@@ -66,7 +67,7 @@ def test_the_table_counts_what_each_judge_and_each_rule_accepts(tmp_path: Path) 
         {"a": False, "b": None},
         {"b": True},
     ]
-    table = panel_table(write_lines(tmp_path / "r.jsonl", lines(votes)))
+    table = panel_table(jsonl(tmp_path / "r.jsonl", lines(votes)))
     counts = {name: (r["accepted"], r["rejected"], r["missing"]) for name, r in table["judges"].items()}
     assert counts == {"a": (2, 1, 1), "b": (2, 1, 1)}
     assert (table["rules"]["all"]["accepted"], table["rules"]["all"]["missing"]) == (1, 2)
@@ -76,11 +77,11 @@ def test_the_table_counts_what_each_judge_and_each_rule_accepts(tmp_path: Path) 
 
 def test_a_judge_that_comes_late_has_gaps_before_and_after(tmp_path: Path) -> None:
     votes: list[dict[str, bool | None]] = [{"a": True}, {"a": True}, {"b": False}, {"a": False}]
-    codes, judges = read_votes(write_lines(tmp_path / "r.jsonl", lines(votes)))
+    codes, judges = read_votes(jsonl(tmp_path / "r.jsonl", lines(votes)))
     assert judges == ("a", "b")
     assert codes.tolist() == [[1, -1], [1, -1], [-1, 0], [0, -1]]
     with pytest.raises(InputError, match="no record has a judge's vote"):
-        read_votes(write_lines(tmp_path / "r.jsonl", [{"id": "1"}]))
+        read_votes(jsonl(tmp_path / "r.jsonl", [{"id": "1"}]))
 
 
 def test_one_judge_is_tabled_without_agreement(merged_run: Path) -> None:
@@ -94,7 +95,7 @@ ALIKE = [("yes", "yes")] * 20 + [("yes", "no")] * 5 + [("no", "yes")] * 10 + [("
 
 def source(folder: Path, pairs: list[tuple[str | None, str | None]]) -> Path:
     rows = [{"id": str(n), "rule": a, "judge": b, "third": "yes"} for n, (a, b) in enumerate(pairs)]
-    return write_lines(folder / "r.jsonl", rows)
+    return jsonl(folder / "r.jsonl", rows)
 
 
 def test_labels_and_their_confusion_are_counted_and_kappa_is_cohens(tmp_path: Path) -> None:

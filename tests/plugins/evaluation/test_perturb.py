@@ -1,15 +1,13 @@
 """A judge's unreliability and its taste for position and length are measured; planted ones are found, no others."""
 
-import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from kgqa_hpc import stages
 from kgqa_hpc.errors import InputError
 from kgqa_hpc.plugins.evaluation.retest import compare_rounds, perturbed, render_retest, retest
-from tests.plugins.evaluation.pairs import write_lines
+from tests.record_runs import config_of, jsonl, made_run
 
 PAIRS = 150
 # Every answer is "Alpha N one. Omega two."; said twice and turned round it holds words that it does not hold as it is.
@@ -25,20 +23,10 @@ def judged(tmp_path_factory: pytest.TempPathFactory) -> Path:
         {"id": f"i{n}", "question": f"Which, {n}?", "answer": f"Alpha {n} one. Omega two."}
         for n in range(PAIRS)
     ]
-    write_lines(folder / "pairs.jsonl", rows)
-    document = {
-        "anchors": {"kind": "records", "from": "pairs.jsonl"},
-        "engine": {"kind": "scripted", "accept": 0.5, "planted": [LONGER, TURNED]},
-        "passes": [{"name": "main", "steps": [{"use": "judge", "as": "coin"}]}],
-        "dataset": {"z_score": None},
-        "runtime": {"shard_size": 200},
-    }
-    (folder / "run.yaml").write_text(json.dumps(document), encoding="utf-8")
-    stages.init(folder / "run.yaml", folder / "run")
-    for stage in stages.STAGES:
-        if stage.name not in ("import", "report"):
-            stage.work(folder / "run", None)
-    return folder / "run"
+    jsonl(folder / "pairs.jsonl", rows)
+    engine = {"kind": "scripted", "accept": 0.5, "planted": [LONGER, TURNED]}
+    config = config_of({"use": "judge", "as": "coin"}, engine=engine, runtime={"shard_size": 200})
+    return made_run(folder, config)
 
 
 def asked_again(judged: Path, **changes: Any) -> dict[str, Any]:

@@ -116,6 +116,7 @@ def test_semicolons_a_byte_order_mark_and_own_criteria_are_read(tmp_path: Path) 
         (b"ID,Question,Answer,Clarity,accepted\n1,q,a,4,maybe\n", "neither true nor false"),
         (b"ID,Question,Answer,Clarity,Clarity\n1,q,a,4,4\n", "stands there twice"),
         (b"ID,Question,Answer,Clarity,clarity\n1,q,a,4,5\n", "column 'clarity' stands there twice"),
+        (b"ID,Question,Answer,Clarity,weight\n1,q,a,4,many\n", "line 2: weight 'many' is no number"),
         (b"", "is empty"),
         (b'ID,Question,Answer,Clarity\n1,"q,a,4\n', "near line"),
         (b"ID,Question,Answer,Evaluation Category,Score\n1,q,a,Clarity,five\n", "'five' is no score"),

@@ -9,21 +9,17 @@ from typing import Any
 import numpy as np
 import pytest
 import sacrebleu
-import yaml
 from rouge_score.rouge_scorer import RougeScorer
 
 from kgqa_hpc.anchors.anchor import Anchor
-from kgqa_hpc.config import parse_config
-from kgqa_hpc.engines.engine import EngineInfo, Response
+from kgqa_hpc.engines.engine import Response
 from kgqa_hpc.errors import InputError
 from kgqa_hpc.plugins.evaluation import score as module
 from kgqa_hpc.plugins.evaluation.records import records
 from kgqa_hpc.plugins.evaluation.score import ASPECTS, read_pairs, render, score, write_joined
-from kgqa_hpc.run import Run
-from kgqa_hpc.runs.chain import build_chain
 from kgqa_hpc.steps.item import Item
 from kgqa_hpc.steps.step import Done, Reject, Retry, Step
-from tests.plugins.evaluation.pairs import write_lines
+from tests.record_runs import chain_of, config_of, jsonl, made_run
 
 TEXT = "the kinase binds β-catenin (p53) in human cells and regulates growth , by 3.5 % of α-synuclein"
 WORDS = TEXT.split()
@@ -54,16 +50,16 @@ def files(folder: Path, items: int, seed: int) -> tuple[module.Pairs, list[str],
     groups = [rng.choice(["Human", "Bacteria"]) for _ in range(items)]
     rows = [{"id": i, "text": t, "organism_group": groups[i]} for i, t in enumerate(references)]
     order = rng.sample(range(items), items)
-    given = write_lines(folder / "pred.jsonl", [{"id": str(i), "text": predictions[i]} for i in order])
-    return read_pairs(given, write_lines(folder / "ref.jsonl", rows)), predictions, references, groups
+    given = jsonl(folder / "pred.jsonl", [{"id": str(i), "text": predictions[i]} for i in order])
+    return read_pairs(given, jsonl(folder / "ref.jsonl", rows)), predictions, references, groups
 
 
 def pairs_of(
     folder: Path, rows: list[dict[str, Any]], predictions: list[dict[str, Any]] | None = None
 ) -> Any:
     """Pairs of these references with predictions, or with themselves."""
-    wanted = write_lines(folder / "r.jsonl", rows)
-    return read_pairs(write_lines(folder / "p.jsonl", rows if predictions is None else predictions), wanted)
+    wanted = jsonl(folder / "r.jsonl", rows)
+    return read_pairs(jsonl(folder / "p.jsonl", rows if predictions is None else predictions), wanted)
 
 
 @pytest.mark.parametrize("seed", [1, 2, 3])
@@ -160,8 +156,8 @@ def test_files_that_do_not_fit_are_refused_with_their_line(
 
 
 def test_missing_predictions_may_count_as_empty(tmp_path: Path) -> None:
-    wanted = write_lines(tmp_path / "r.jsonl", [{"id": 1, "text": "a b"}, {"id": 2, "text": "a b"}])
-    given = write_lines(tmp_path / "p.jsonl", [{"id": 1, "text": "a b"}])
+    wanted = jsonl(tmp_path / "r.jsonl", [{"id": 1, "text": "a b"}, {"id": 2, "text": "a b"}])
+    given = jsonl(tmp_path / "p.jsonl", [{"id": 1, "text": "a b"}])
     document = score(read_pairs(given, wanted, missing="empty"))
     assert (document["rouge1"], document["missing_predictions"]) == (0.5, 1)
     assert "count as empty" in render(document)
@@ -179,7 +175,7 @@ def judged(folder: Path, planted: list[int | None]) -> Path:
     for n, value in enumerate(planted):
         scores = {f"j_{aspect}": value - (aspect == "fluency") for aspect in ASPECTS} if value else {}
         rows.append({"id": str(n), "features": {**scores, "other": 1.0}})
-    return write_lines(folder / "judged.jsonl", [*rows, {"id": "stranger", "features": rows[0]["features"]}])
+    return jsonl(folder / "judged.jsonl", [*rows, {"id": "stranger", "features": rows[0]["features"]}])
 
 
 def test_planted_scores_give_their_means_by_aspect_and_group(tmp_path: Path) -> None:
@@ -200,7 +196,7 @@ def test_items_that_were_not_judged_are_in_no_mean_and_counted(tmp_path: Path) -
     assert document["not_judged"]["j_correctness"] == 2
     assert "j_correctness: 2 were not judged" in render(document)
     with pytest.raises(InputError, match="scores none of these references"):
-        score(four(tmp_path), judged=write_lines(tmp_path / "other.jsonl", [{"id": "x", "features": {}}]))
+        score(four(tmp_path), judged=jsonl(tmp_path / "other.jsonl", [{"id": "x", "features": {}}]))
 
 
 StopAnswer = Callable[[str], Response]
@@ -209,12 +205,7 @@ SCORES = dict(zip(ASPECTS, (5, 4, 3, 2, 0), strict=True))
 
 @pytest.fixture
 def step() -> Step:
-    data = {
-        "anchors": {"kind": "records", "from": "joined.jsonl"},
-        "engine": {"kind": "scripted"},
-        "passes": [{"name": "main", "steps": [{"use": "judge_prediction", "as": "a"}]}],
-    }
-    return build_chain(parse_config(data, "the test"), "main", EngineInfo("scripted", "1", "scripted-1"))[0]
+    return chain_of({"use": "judge_prediction", "as": "a"})[0]
 
 
 def item(prediction: str | None) -> Item:
@@ -255,17 +246,10 @@ def test_two_files_are_judged_by_a_run_and_come_back_as_metrics_of_each_group(tm
     assert (line["id"], line["prediction"]) == ("r0", "It 0.")
     with pytest.raises(InputError, match="no question"):
         write_joined(tmp_path / "j.jsonl", [{"id": 1, "text": "a"}], ["b"])
-    config = {
-        "anchors": {"kind": "records", "from": "joined.jsonl"},
-        "engine": {"kind": "scripted"},
-        "passes": [{"name": "main", "steps": ["judge_prediction"]}],
-        "dataset": {"z_score": None},
-    }
-    (tmp_path / "run.yaml").write_text(yaml.safe_dump(config))
-    Run.from_config(tmp_path / "run.yaml", tmp_path / "run").all()
-    document = score(pairs, judged=tmp_path / "run", resamples=20)
+    run = made_run(tmp_path, config_of("judge_prediction", anchors="joined.jsonl"))
+    document = score(pairs, judged=run, resamples=20)
     for name in (f"judge_prediction_{aspect}" for aspect in ASPECTS):
-        values = [record[name] for record in records(tmp_path / "run")]
+        values = [record[name] for record in records(run)]
         assert len(values) == 12
         assert document[name] == pytest.approx(sum(values) / 12)
         assert document["groups"]["taxonomy"]["mammals"][name] == document[name]

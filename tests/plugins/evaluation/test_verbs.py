@@ -11,7 +11,7 @@ from kgqa_hpc.errors import InputError
 from kgqa_hpc.plugins.evaluation.cli import grounding_counts
 from kgqa_hpc.plugins.evaluation.ratings import CRITERIA
 from tests import command
-from tests.plugins.evaluation.pairs import write_lines
+from tests.record_runs import jsonl
 
 # Without a PATH there is no Java, which METEOR takes seconds to start.
 kgqa = partial(command.kgqa, PATH="")
@@ -30,7 +30,10 @@ def test_sample_page_analyse_and_calibrate_go_together(merged_run: Path, tmp_pat
     assert set(document["share_3"].values()) == {1.0}
     judged = json.loads(kgqa("calibrate", rated, "--judge", merged_run, "--json").stdout)
     assert judged["judges"]["judge"]["confusion"]["true_accept"] == 10
-    assert "± 0.10 needs about 390" in kgqa("calibrate", rated, "--judge", merged_run).stdout
+    assert (
+        "20 ratings give kappa ± 0.44; ± 0.10 needs about 390"
+        in kgqa("calibrate", rated, "--judge", merged_run).stdout
+    )
 
 
 @pytest.mark.parametrize(
@@ -55,7 +58,7 @@ def test_a_verb_prints_its_figures_as_json_and_as_text(
     votes = [(True, True), (True, False), (False, False), (True, True)]
     verdicts = ({"a": {"ok": a}, "b": {"ok": b}} for a, b in votes)
     rows = [{"id": str(n), "text": "one two three", "verdicts": row} for n, row in enumerate(verdicts)]
-    file = write_lines(tmp_path / "rows.jsonl", rows)
+    file = jsonl(tmp_path / "rows.jsonl", rows)
     words = tuple(str(file) if word == "FILE" else word for word in words)
     document = json.loads(kgqa(*words, "--json").stdout)
     for key in keys:
@@ -90,7 +93,7 @@ def test_grounding_gives_the_published_mean_and_share_and_passes_over_other_reco
     quotes = {"quotes_kept": 2, "quotes_dropped": 1}
     numbers = [n for n, pairs in enumerate(RELEVANT) for _ in range(pairs)]
     rows: list[dict[str, Any]] = [{"relevant_documents": n, **quotes} for n in (None, *numbers)]
-    source = write_lines(tmp_path / "r.jsonl", [{"id": str(i), **row} for i, row in enumerate([{}, *rows])])
+    source = jsonl(tmp_path / "r.jsonl", [{"id": str(i), **row} for i, row in enumerate([{}, *rows])])
     document = json.loads(kgqa("grounding", source, "--json").stdout)
     assert document["pairs"] == 50_000
     assert list(document["relevant_documents"].values()) == list(RELEVANT)

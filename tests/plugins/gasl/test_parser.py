@@ -24,6 +24,8 @@ WORDS = st.text("abcAB_", max_size=8)
         ("#" * 262145, ("limit", 1, 1)),
         ('SET x = ["' + "a" * 65536 + '"]', ("limit", 1, 1)),
         ('{"commands": [], "x": ' + "[" * 60 + "]" * 60 + "}", ("limit", 1, 1)),
+        (r'{"commands": ["SET x = \"\ud83d\""]}', ("syntax", 1, 1)),
+        (r'{"commands": ["SET x = \"\ud83d\ude00\""]}', None),
         ("SET x = " + "[" * 50 + "]" * 50, None),
         ("COUNT x\n" * 1000, None),
         ("#" * 262144, None),

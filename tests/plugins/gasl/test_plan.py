@@ -11,17 +11,16 @@ import pytest
 import yaml
 
 from kgqa_hpc.anchors.anchor import Anchor, Node, Relation
-from kgqa_hpc.config import load_config, parse_config
-from kgqa_hpc.engines.engine import EngineInfo, Response
+from kgqa_hpc.engines.engine import Response
 from kgqa_hpc.plugins.gasl import plan as plan_step
 from kgqa_hpc.plugins.gasl.plan import ROUNDS, run_on
 from kgqa_hpc.plugins.gasl.script import answers_of
-from kgqa_hpc.runs.chain import build_chain, run_prompts
 from kgqa_hpc.steps.item import Item
 from kgqa_hpc.steps.step import Ask, Done, Outcome, Reject, Retry, Step
 from kgqa_hpc.store.run_folder import RunFolder
 from kgqa_hpc.store.shards import AnchorsFile
 from tests.families.conftest import finished, lines, sampled, whole_and_killed
+from tests.record_runs import chain_of
 from tests.work.rig import Processes
 
 GENE = Anchor(
@@ -60,12 +59,7 @@ LINES = {
 @pytest.fixture
 def plan() -> Step:
     """The step of a run over hubs with the scripted engine."""
-    data = {
-        "engine": {"kind": "scripted"},
-        "anchors": {"kind": "hub"},
-        "passes": [{"name": "main", "steps": ["plan"]}],
-    }
-    return build_chain(parse_config(data, "test"), "main", EngineInfo("scripted", "1", "m"))[0]
+    return chain_of("plan", anchors={"kind": "hub"})[0]
 
 
 def say(plan: Step, item: Item, turn: int, script: str = "", question: str = "") -> Outcome:
@@ -244,9 +238,3 @@ def test_every_answer_is_what_its_script_gives_on_its_evidence(
     refused = lines(found["rejected.jsonl"]) + lines(found["lost.jsonl"])
     assert refused
     assert all(record["reason"].startswith(("plan: ", "check: ")) for record in refused)
-
-
-def test_the_shipped_configuration_is_whole() -> None:
-    config = load_config(CONFIG)
-    assert config.engine.kind == "cpu"
-    assert run_prompts(config)

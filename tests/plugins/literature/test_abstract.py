@@ -8,7 +8,7 @@ import pytest
 from kgqa_hpc.anchors.anchor import Anchor, Drawn, Source, Tools
 from kgqa_hpc.errors import InputError
 from kgqa_hpc.plugins.literature.abstract import AbstractAnchors, AbstractSettings
-from tests.plugins.literature.builders import jsonl
+from tests.record_runs import jsonl
 
 SHARED = Path(__file__).parents[4] / "shared" / "data"
 

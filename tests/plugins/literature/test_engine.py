@@ -22,7 +22,7 @@ from kgqa_hpc.prompts.prompt import load_prompt
 from tests.foreign.test_hostile_replies import Raw, chunked, nested, with_length
 from tests.foreign.watchdog import watched
 from tests.plugins.literature.builders import index as make_index
-from tests.plugins.literature.builders import jsonl
+from tests.record_runs import jsonl
 from tests.servers import QuietHandler, serving
 
 DOCUMENTS = [

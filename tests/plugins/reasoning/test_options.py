@@ -16,17 +16,16 @@ import pytest
 from kgqa_hpc.anchors import KINDS
 from kgqa_hpc.anchors.anchor import Anchor, Source, Tools
 from kgqa_hpc.anchors.family import Distractors
-from kgqa_hpc.config import parse_config
-from kgqa_hpc.engines.engine import EngineInfo, Response
+from kgqa_hpc.engines.engine import Response
 from kgqa_hpc.kg.graph import KnowledgeGraph
 from kgqa_hpc.kg.reduce import AnswerGraph, reduce_to
 from kgqa_hpc.kg.settings import GraphConfig
 from kgqa_hpc.run import Run
-from kgqa_hpc.runs.chain import build_chain
 from kgqa_hpc.steps.item import Item
 from kgqa_hpc.steps.step import Done, Outcome, Reject, Retry, Step
 from tests.families.conftest import random_graph
 from tests.golden.cases import config, write_graph
+from tests.record_runs import chain_of
 
 WRONG = ["Asthma", "Measles", "Migraine", "Psoriasis", "Gout", "Tetanus", "Mumps"]
 OPTIONS = {"use": "options", "prompt": "demo_context"}
@@ -38,13 +37,8 @@ def graph() -> KnowledgeGraph:
 
 
 def chain(*steps: Any, distractors: str = "model") -> list[Step]:
-    data = {
-        "graph": {"source": "hpo"},
-        "anchors": {"kind": "context", "distractors": distractors},
-        "engine": {"kind": "scripted"},
-        "passes": [{"name": "main", "steps": list(steps)}],
-    }
-    return list(build_chain(parse_config(data, "a test"), "main", EngineInfo("scripted", "1", "model", 1)))
+    anchors = {"kind": "context", "distractors": distractors}
+    return chain_of(*steps, graph={"source": "hpo"}, anchors=anchors)
 
 
 def take(step: Step, item: Item, answer: dict[str, Any]) -> Outcome:

@@ -29,11 +29,10 @@ from threading import Thread
 from typing import Any
 
 import orjson
-import tantivy
 
 from kgqa_hpc.errors import InputError, StoreError
 from kgqa_hpc.plugins.literature.bm25 import search
-from kgqa_hpc.plugins.literature.bm25.search import K1, LONGEST_TERM, MANIFEST, TOKENIZER, B, load_document
+from kgqa_hpc.plugins.literature.bm25.search import K1, LONGEST_TERM, MANIFEST, B, load_document
 from kgqa_hpc.plugins.literature.documents.document import Document
 from kgqa_hpc.plugins.literature.documents.read import Standing, changes, document_files
 from kgqa_hpc.store.atomic import make_folder, sync_folder
@@ -44,8 +43,6 @@ from kgqa_hpc.terminal import StageProgress
 MAX_SHARDS = 1024
 _PART_FACTS = "part.json"
 _FACTS = "shard.json"
-# Bytes that the writer buffers before it writes a segment; tools/bench_index.py measures the effect.
-HEAP_BYTES = 64 << 20
 _PLAN = "plan.json"
 _LOCK = "lock"
 # A job: a function of this module, its arguments, and the folder that exists when it is done.
@@ -211,36 +208,26 @@ def write_shard(parts: list[Path], number: int, target: Path, stem: bool) -> Non
 
     Raises DiskFull, StoreError.
     """
-    began = time.process_time()
-    standing = Standing()
+    began, standing, tokenizer = time.process_time(), Standing(), search.analyzer(stem)
+    facts = {"documents": 0, "terms": 0}
     for name, version, content in read_changes(parts, number):
         standing.add(name, version, content is None)
-    builder = tantivy.SchemaBuilder()
-    builder.add_text_field("id", tokenizer_name="raw", index_option="basic")
-    builder.add_text_field("terms", tokenizer_name=TOKENIZER, index_option="freq")
-    builder.add_bytes_field("document", stored=True)
-    with replaced_folder(target) as folder:
-        index = tantivy.Index(builder.build(), path=str(folder))
-        index.register_tokenizer(TOKENIZER, search.analyzer(stem))
-        writer = index.writer(heap_size=HEAP_BYTES, num_threads=1)
-        tokenizer, documents, words = search.analyzer(stem), 0, 0
+
+    def documents() -> Iterator[tuple[str, str, bytes]]:
         for change_number, (name, version, content) in enumerate(read_changes(parts, number)):
             if content is not None and standing.stands(change_number):
-                document = load_document(name, version, content)
-                documents, words = documents + 1, words + len(tokenizer.analyze(document.searchable))
-                entry = tantivy.Document()
-                entry.add_text("id", name)
-                entry.add_text("terms", document.searchable)
-                entry.add_bytes("document", orjson.dumps([name, version, content]))
-                writer.add_document(entry)
-        writer.commit()
-        writer.wait_merging_threads()
-        del writer
+                text = load_document(name, version, content).searchable
+                facts["documents"] += 1
+                facts["terms"] += len(tokenizer.analyze(text))
+                yield name, text, orjson.dumps([name, version, content])
+
+    with replaced_folder(target) as folder:
+        search.add_documents(search.new_index(folder, stem), documents())
         for lock in folder.glob(".*.lock"):
             lock.unlink()
         dropped = {"replaced": len(standing.replaced), "deleted": len(standing.deleted)}
-        facts = {"documents": documents, "terms": words, **dropped}
-        write_document(folder / _FACTS, {**facts, "cpu_seconds": round(time.process_time() - began, 3)})
+        spent = {"cpu_seconds": round(time.process_time() - began, 3)}
+        write_document(folder / _FACTS, {**facts, **dropped, **spent})
 
 
 def _summary(parts: list[Path], folders: list[Path]) -> dict[str, Any]:

@@ -16,7 +16,7 @@ import heapq
 import math
 from bisect import insort
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -38,6 +38,8 @@ TOKENIZER = "kgqa"
 LONGEST_TERM = 255
 MANIFEST = "index.json"
 VERSION = 1
+# Bytes that the writer buffers before it writes a segment; tools/bench_index.py measures the effect.
+HEAP_BYTES = 64 << 20
 # Up to this size every byte is verified whenever an index is opened: it takes under a second.
 VERIFIED_ALWAYS = 512 << 20
 # tantivy's own thread may add its lock file once to a folder that is being removed.
@@ -62,6 +64,30 @@ def analyzer(stem: bool) -> tantivy.TextAnalyzer:
     if stem:
         builder = builder.filter(tantivy.Filter.stemmer("english"))
     return builder.build()
+
+
+def new_index(folder: Path | None, stem: bool) -> tantivy.Index:
+    """An empty index in a folder, or in memory without one."""
+    builder = tantivy.SchemaBuilder()
+    builder.add_text_field("id", tokenizer_name="raw", index_option="basic")
+    builder.add_text_field("terms", tokenizer_name=TOKENIZER, index_option="freq")
+    builder.add_bytes_field("document", stored=True)
+    index = tantivy.Index(builder.build(), path=None if folder is None else str(folder))
+    index.register_tokenizer(TOKENIZER, analyzer(stem))
+    return index
+
+
+def add_documents(index: tantivy.Index, documents: Iterable[tuple[str, str, bytes]]) -> None:
+    """Add the id, the text to search and the stored bytes of each document, in one thread."""
+    writer = index.writer(heap_size=HEAP_BYTES, num_threads=1)
+    for name, text, stored in documents:
+        entry = tantivy.Document()
+        entry.add_text("id", name)
+        entry.add_text("terms", text)
+        entry.add_bytes("document", stored)
+        writer.add_document(entry)
+    writer.commit()
+    writer.wait_merging_threads()
 
 
 def load_document(name: str, version: int, content: list[Any]) -> Document:
@@ -116,14 +142,21 @@ class Hit:
 
 
 class Shard:
-    """An open shard. `documents` is their number.
+    """An index as it is now, for searching. `documents` is their number."""
 
-    tantivy writes a lock file where it opens, which a read-only or foreign folder refuses; so it is given a
-    folder of links to the files. The links go as soon as the files are open, so that a process that is killed
-    leaves none behind.
-    """
+    def __init__(self, index: tantivy.Index) -> None:
+        index.reload()
+        self._schema, self._searcher = index.schema, index.searcher()
+        self.documents = self._searcher.num_docs
 
-    def __init__(self, folder: Path, stem: bool) -> None:
+    @classmethod
+    def open(cls, folder: Path, stem: bool) -> "Shard":
+        """The shard in a folder.
+
+        tantivy writes a lock file where it opens, which a read-only or foreign folder refuses; so it is given a
+        folder of links to the files. The links go as soon as the files are open, so that a process that is killed
+        leaves none behind.
+        """
         links = Path(mkdtemp(prefix="kgqa-shard-"))
         try:
             for path in folder.absolute().iterdir():
@@ -131,11 +164,10 @@ class Shard:
                     (links / path.name).symlink_to(path)
             index = tantivy.Index.open(str(links))
             index.register_tokenizer(TOKENIZER, analyzer(stem))
-            self._schema, self._searcher = index.schema, index.searcher()
+            return cls(index)
         finally:
             for _ in range(ATTEMPTS):
                 rmtree(links, ignore_errors=True)
-        self.documents = self._searcher.num_docs
 
     def containing(self, term: str) -> int:
         """Number of documents that contain the term."""
@@ -159,8 +191,9 @@ class Shard:
                 return
             offset, limit = offset + limit, 3 * (offset + limit)
 
-    def document(self, address: tantivy.DocAddress) -> Document:
-        return load_document(*orjson.loads(self._searcher.doc(address)["document"][0]))
+    def stored(self, address: tantivy.DocAddress) -> bytes:
+        """The bytes stored with a document."""
+        return bytes(self._searcher.doc(address)["document"][0])
 
 
 class Bm25Index:
@@ -175,7 +208,7 @@ class Bm25Index:
         stem = self._manifest["parameters"]["stemmer"] is not None
         self._analyzer = analyzer(stem)
         facts = self._manifest["shards"]
-        self._shards = [Shard(folder / "shards" / f"{n:04d}", stem) for n in range(len(facts))]
+        self._shards = [Shard.open(folder / "shards" / f"{n:04d}", stem) for n in range(len(facts))]
         self.documents = sum(shard["documents"] for shard in facts)
         words = sum(shard["terms"] for shard in facts)
         self._average = words / self.documents if words else 1.0
@@ -203,7 +236,7 @@ class Bm25Index:
         for bound, number, address in islice(merged, MAX_CANDIDATES):
             if len(best) == k and bound + _STEP < -best[-1][0]:
                 break
-            document = self._shards[number].document(address)
+            document = load_document(*orjson.loads(self._shards[number].stored(address)))
             words = self._analyzer.analyze(document.searchable)
             counts = sorted(Counter(word for word in words if word in weights).items())
             exact = (weights[word] * saturation(n, len(words), self._average) for word, n in counts)

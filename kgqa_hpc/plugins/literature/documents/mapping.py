@@ -135,9 +135,6 @@ def _fold(name: str) -> str:
     return _JOINTS.sub(" ", name).strip().lower()
 
 
-_SEPARATOR = b"\n"  # occurs in no field, because files are read by lines
-
-
 class Taxon(NamedTuple):
     """Data of an organism: name, id, lineage, species (`key`) and the words of its strain."""
 
@@ -152,35 +149,30 @@ class Entries:
     """Entries by their number, in the order they were added."""
 
     def __init__(self) -> None:
-        self._rows = bytearray()
-        self._ends = array("Q", [0])
-        self._taxon_of = array("I")
-        self._numbers: dict[tuple[str, str, str], int] = {}
-        self._taxa: list[Taxon] = []
+        self._rows: list[bytes] = []  # fields between line ends, which occur in no field of a file of lines
+        self._taxon_of: list[Taxon] = []
+        self._taxa: dict[tuple[str, str, str], Taxon] = {}
 
     def add(self, protein: Protein) -> int:
         """Add an entry; returns its number."""
         genes = " ".join(protein.genes)
         fields = protein.accession, protein.name, protein.entry_name, genes, protein.sequence
-        self._rows += _SEPARATOR.join(field.encode() for field in fields)
-        self._ends.append(len(self._rows))
+        self._rows.append("\n".join(fields).encode())
         shared = protein.organism, protein.taxon_id, protein.lineage
-        if shared not in self._numbers:
-            self._numbers[shared] = len(self._taxa)
-            self._taxa.append(Taxon(*shared, organism_key(protein.organism), strain_words(protein.organism)))
-        self._taxon_of.append(self._numbers[shared])
-        return len(self._taxon_of) - 1
+        if shared not in self._taxa:
+            key, strain = organism_key(protein.organism), strain_words(protein.organism)
+            self._taxa[shared] = Taxon(*shared, key, strain)
+        self._taxon_of.append(self._taxa[shared])
+        return len(self._rows) - 1
 
     def __getitem__(self, number: int) -> Protein:
-        row = bytes(self._rows[self._ends[number] : self._ends[number + 1]])
-        accession, name, entry_name, genes, sequence = (field.decode() for field in row.split(_SEPARATOR))
+        accession, name, entry_name, genes, sequence = self._rows[number].decode().split("\n")
         taxon = self.taxon(number)
         organism = taxon.organism, taxon.id, taxon.lineage
         return Protein(accession, name, entry_name, tuple(genes.split()), *organism, sequence)
 
     def accession(self, number: int) -> str:
-        start = self._ends[number]
-        return self._rows[start : self._rows.index(_SEPARATOR, start)].decode()
+        return self._rows[number].partition(b"\n")[0].decode()
 
     def taxon(self, number: int) -> Taxon:
-        return self._taxa[self._taxon_of[number]]
+        return self._taxon_of[number]

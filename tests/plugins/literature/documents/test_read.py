@@ -17,7 +17,8 @@ from hypothesis import strategies as st
 
 from kgqa_hpc.errors import DocumentFormatError
 from kgqa_hpc.plugins.literature.documents.read import Standing, read_documents
-from tests.plugins.literature.builders import deletion, jsonl, medline, record
+from tests.plugins.literature.builders import deletion, medline, record
+from tests.record_runs import jsonl
 
 
 @pytest.mark.parametrize(

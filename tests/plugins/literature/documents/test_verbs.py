@@ -9,7 +9,8 @@ from typer.testing import CliRunner
 
 from kgqa_hpc.cli import app
 from kgqa_hpc.errors import InputError
-from tests.plugins.literature.builders import jsonl, medline, record
+from tests.plugins.literature.builders import medline, record
+from tests.record_runs import jsonl
 
 
 def done(*arguments: str | Path) -> Result:

@@ -8,7 +8,7 @@ import pytest
 
 from kgqa_hpc.plugins.evaluation.records import records
 from tests.command import kgqa
-from tests.plugins.literature.builders import config_of, jsonl, made_run
+from tests.record_runs import config_of, jsonl, made_run
 
 pytestmark = pytest.mark.plugin("literature", "evaluation")
 TITLES = {"kinase": 48, "membrane": 12}  # pairs about each; a title stands for eight of them

@@ -13,7 +13,8 @@ from kgqa_hpc.plugins.evaluation.records import records
 from kgqa_hpc.plugins.literature.documents.document import sentences
 from kgqa_hpc.plugins.literature.rephrase import options_trouble
 from kgqa_hpc.prompts.files import shipped_prompts
-from tests.plugins.literature.builders import index, jsonl, made_run
+from tests.plugins.literature.builders import index
+from tests.record_runs import jsonl, made_run
 
 pytestmark = [
     pytest.mark.slow,  # half a minute on a quiet core

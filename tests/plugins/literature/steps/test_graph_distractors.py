@@ -10,8 +10,8 @@ from kgqa_hpc.anchors.anchor import Anchor, Source, Tools
 from kgqa_hpc.anchors.records import RecordAnchors
 from kgqa_hpc.kg.file import read_graph
 from tests.command import kgqa
-from tests.plugins.literature.builders import config_of, jsonl, written
 from tests.project import write_graph
+from tests.record_runs import config_of, jsonl, written
 
 
 def medqa_of(source: Path) -> dict[str, Any]:

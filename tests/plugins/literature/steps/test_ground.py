@@ -10,7 +10,7 @@ from kgqa_hpc.anchors.anchor import Anchor
 from kgqa_hpc.engines.engine import Response
 from kgqa_hpc.steps.item import Item
 from kgqa_hpc.steps.step import Ask, Done, Reject, Retry, Step
-from tests.plugins.literature.builders import chain_of
+from tests.record_runs import chain_of
 
 StopAnswer = Callable[[str], Response]
 TEXT = "ATP7B carries copper\nout of liver cells (P<0.001). It does not carry iron."

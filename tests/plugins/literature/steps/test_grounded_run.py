@@ -20,7 +20,8 @@ from kgqa_hpc.runs import open_for_work
 from kgqa_hpc.steps.item import Item
 from kgqa_hpc.store.run_folder import RunFolder
 from kgqa_hpc.trials.replay import replay
-from tests.plugins.literature.builders import config_of, index, jsonl, made_run, written
+from tests.plugins.literature.builders import index
+from tests.record_runs import config_of, jsonl, made_run, written
 from tests.work.rig import Processes, kill_and_finish
 
 PAIRS = 24

@@ -17,7 +17,7 @@ from kgqa_hpc.steps.item import Item
 from kgqa_hpc.steps.step import Done
 from kgqa_hpc.store.run_folder import RunFolder
 from kgqa_hpc.store.shards import AnchorsFile
-from tests.plugins.literature.builders import chain_of, config_of, jsonl, made_run, written
+from tests.record_runs import chain_of, config_of, jsonl, made_run, written
 from tests.work.rig import Processes, kill_and_finish
 
 StopAnswer = Callable[[str], Response]

@@ -14,7 +14,7 @@ from kgqa_hpc.plugins.literature.judges import CHOICES, question_form, question_
 from kgqa_hpc.prompts.prompt import load_prompt
 from kgqa_hpc.steps.item import Item
 from kgqa_hpc.steps.step import Ask, Done, Step
-from tests.plugins.literature.builders import chain_of, config_of, jsonl, made_run
+from tests.record_runs import chain_of, config_of, jsonl, made_run
 
 StopAnswer = Callable[[str], Response]
 

@@ -18,7 +18,7 @@ from kgqa_hpc.plugins.literature.rephrase import Examples, options_trouble
 from kgqa_hpc.steps.item import Item
 from kgqa_hpc.steps.step import Done, Reject, Retry, Step
 from kgqa_hpc.store.run_folder import RunFolder
-from tests.plugins.literature.builders import chain_of, config_of, jsonl, made_run
+from tests.record_runs import chain_of, config_of, jsonl, made_run
 
 StopAnswer = Callable[[str], Response]
 FORMATS = Path(__file__).parents[5] / "shared" / "data" / "formats"

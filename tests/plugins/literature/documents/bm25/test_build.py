@@ -12,7 +12,8 @@ import pytest
 from kgqa_hpc.errors import CorruptFile, InputError, StoreError
 from kgqa_hpc.plugins.literature.bm25 import build
 from kgqa_hpc.plugins.literature.bm25.search import Bm25Index, read_manifest
-from tests.plugins.literature.builders import deletion, index, jsonl, medline, record
+from tests.plugins.literature.builders import deletion, index, medline, record
+from tests.record_runs import jsonl
 
 
 def _build(target: Path, *documents: Path, **settings: int) -> dict[str, Any]:

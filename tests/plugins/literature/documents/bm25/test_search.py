@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from kgqa_hpc.plugins.literature.bm25.search import Bm25Index, analyzer
 from kgqa_hpc.plugins.literature.documents.document import Document
 from kgqa_hpc.plugins.literature.documents.read import read_documents
-from tests.plugins.literature.builders import index, jsonl
+from tests.plugins.literature.builders import index
+from tests.record_runs import jsonl
 
 SEED = 20261122
 WORDS = [f"w{number}" for number in range(300)] + ["the", "of", "p53", "naïve", "β"]
