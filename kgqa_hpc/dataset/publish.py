@@ -21,12 +21,12 @@ from kgqa_hpc.dataset.files import (
     open_source,
     read_accounting,
     read_sums,
+    require_whole,
     write_sums,
 )
 from kgqa_hpc.errors import InputError
 from kgqa_hpc.registry import did_you_mean
 from kgqa_hpc.runs.trust import load_run_plugins
-from kgqa_hpc.store.canonical import sha256_of
 from kgqa_hpc.store.replace_folder import replaced_folder
 from kgqa_hpc.store.run_folder import RunFolder
 
@@ -98,7 +98,13 @@ def publish(run: RunFolder, folder: Path, formats: Sequence[str] = ()) -> Publis
     load_run_plugins(run)
     writers = [EXPORTS.get(name)() for name in formats]
     refuse_foreign(folder)
-    names = _verified(run.dataset)
+    names = list(read_sums(run.dataset))  # other files are not published
+    require_whole(run.dataset, *names)
+    for name in names:
+        if (
+            run.dataset / name
+        ).resolve() != run.dataset.resolve() / name:  # a path or a link out of the folder
+            raise damaged(run.dataset / name)
     with replaced_folder(folder) as growing:
         for name in names:
             (growing / name).parent.mkdir(parents=True, exist_ok=True)
@@ -116,16 +122,6 @@ def publish(run: RunFolder, folder: Path, formats: Sequence[str] = ()) -> Publis
     files = sorted(path.relative_to(folder).as_posix() for path in paths)
     upload = f"hf upload --repo-type dataset OWNER/NAME {folder} ."
     return Published(str(folder), files, _missing(run, gather_facts(run, __version__)), upload)
-
-
-def _verified(dataset: Path) -> list[str]:
-    """Names of the files that merge wrote, after their checksums were verified; other files are not included."""
-    sums = read_sums(dataset)
-    for name, digest in sums.items():
-        path = dataset / name
-        if path.resolve() != dataset.resolve() / name or not path.is_file() or sha256_of(path) != digest:
-            raise damaged(path)
-    return list(sums)
 
 
 def _missing(run: RunFolder, facts: Facts) -> list[str]:
