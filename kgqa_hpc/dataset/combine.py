@@ -24,7 +24,7 @@ import numpy as np
 
 from kgqa_hpc import __version__
 from kgqa_hpc.dataset.candidates import Candidates, draw_key, fate_of, open_candidates, repeated
-from kgqa_hpc.dataset.card import cell, configurations, data_files, templates, yaml_text
+from kgqa_hpc.dataset.card import configurations, data_files, templates, yaml_text
 from kgqa_hpc.dataset.columns import COMMON, Columns, without_json_text
 from kgqa_hpc.dataset.facts import gather_facts
 from kgqa_hpc.dataset.files import (
@@ -67,30 +67,20 @@ class Mixture:
             raise InputError(f"shares {list(self.shares)}: each must be above 0", "leave the run out instead")
 
 
-def apportion(number: int, shares: Sequence[float]) -> list[int]:
-    """`number` divided into integers in the ratio of `shares`, which need not sum to one."""
+def counts_of(available: Sequence[int], shares: Sequence[float], number: int | None) -> list[int]:
+    """The number of records of each run, `number` in all, in the ratio of `shares`, which need not sum to one.
+
+    Default: the largest number at which no run has to give more records than are `available`. Raises InputError for
+    too many.
+    """
     exact = [Fraction(str(share)) for share in shares]
+    most = min(floor(have * sum(exact) / share) for have, share in zip(available, exact, strict=True))
+    number = most if number is None else number
     quotas = [number * share / sum(exact) for share in exact]
     counts = [floor(quota) for quota in quotas]
     by_rest = sorted(range(len(shares)), key=lambda i: (counts[i] - quotas[i], i))
     for i in by_rest[: number - sum(counts)]:
         counts[i] += 1
-    return counts
-
-
-def largest(available: Sequence[int], shares: Sequence[float]) -> int:
-    """The largest total at which no run has to give more records than are `available`."""
-    exact = [Fraction(str(share)) for share in shares]
-    return min(floor(have * sum(exact) / share) for have, share in zip(available, exact, strict=True))
-
-
-def counts_of(available: Sequence[int], shares: Sequence[float], number: int | None) -> list[int]:
-    """The number of records of each run, `number` in all (default: the largest possible).
-
-    Raises InputError for too many.
-    """
-    most = largest(available, shares)
-    counts = apportion(most if number is None else number, shares)
     for at, (count, have) in enumerate(zip(counts, available, strict=True), start=1):
         if count > have:
             raise InputError(
@@ -121,8 +111,7 @@ def combine(
             f"{len(mixture.shares)} shares for {len(runs)} runs", "one --share a run, in their order"
         )
     for run in runs:
-        open_source(run)
-        where.selector(run.dataset, FILES[0])  # raises for a wrong condition before anything is written
+        open_source(run, where)  # raises for a wrong condition before anything is written
     sections = [run.manifest().sections for run in runs]
     for run, section in zip(runs, sections, strict=True):
         for name in () if mixed else MUST_AGREE:
@@ -232,13 +221,15 @@ def _write_card(
         "tags": ["synthetic"],
         **configurations(data_files(folder), sums),
     }
-    jinja = templates("kgqa_hpc.dataset")
-    jinja.filters["cell"] = cell
     facts = [gather_facts(run, document["program"]) for run in runs]
-    card = jinja.get_template("combined_card.md.j2").render(
-        document,
-        front_matter=yaml_text(front),
-        counts=COUNTS,
-        rows=list(zip(document["runs"], facts, strict=True)),
+    card = (
+        templates("kgqa_hpc.dataset")
+        .get_template("combined_card.md.j2")
+        .render(
+            document,
+            front_matter=yaml_text(front),
+            counts=COUNTS,
+            rows=list(zip(document["runs"], facts, strict=True)),
+        )
     )
     (folder / "README.md").write_text(card, encoding="utf-8")

@@ -160,13 +160,13 @@ def open_folder(path: Path) -> RunFolder:
 class ExportSource:
     """A merged run or a combined dataset.
 
-    `splits` are the names of its parts, train alone without a split; `where`: the condition on its records;
-    `reasoning`: gives each record the member THINKING.
+    `splits` are the names of its parts, train alone without a split; `holds` selects its records; `reasoning`: gives
+    each record the member THINKING.
     """
 
     run: RunFolder
     splits: tuple[str, ...]
-    where: Where = EVERY
+    holds: Callable[[Mapping[str, Any]], bool] = lambda record: True
     reasoning: Callable[[dict[str, Any]], str] | None = None
 
     @property
@@ -178,18 +178,17 @@ class ExportSource:
 
     def records(self, split: str | None = None) -> Iterator[dict[str, Any]]:
         """Accepted records in their order, of one part or of all. Raises CorruptFile for a damaged file."""
-        holds = self.where.selector(self.run.dataset, "accepted")
         for record in read_records(self.run.dataset, "accepted"):
-            if (split is None or record.get("split", TRAIN) == split) and holds(record):
+            if (split is None or record.get("split", TRAIN) == split) and self.holds(record):
                 if self.reasoning is not None:
                     record[THINKING] = self.reasoning(record)
                 yield record
 
 
-def open_source(run: RunFolder) -> ExportSource:
-    """The merged dataset of a run. Raises InputError when there is none."""
+def open_source(run: RunFolder, where: Where = EVERY) -> ExportSource:
+    """The records of a merged run that match `where`. Raises InputError without a dataset or for a wrong condition."""
     parts = read_accounting(run).get("splits", {}).get("parts", {})
-    return ExportSource(run, tuple(parts) or (TRAIN,))
+    return ExportSource(run, tuple(parts) or (TRAIN,), where.selector(run.dataset, "accepted"))
 
 
 def read_accounting(run: RunFolder) -> dict[str, Any]:

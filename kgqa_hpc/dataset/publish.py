@@ -50,8 +50,7 @@ def export(
         raise InputError(
             f"{run.path}: a combined dataset has no raw answers, which {format} holds", "export its runs"
         )
-    source = replace(open_source(run), where=where)
-    where.selector(run.dataset, "accepted")  # raises for a wrong condition before anything is written
+    source = open_source(run, where)
     if reasoning and format not in WITH_REASONING:
         raise InputError(
             f"--with reasoning: {format} has no room for it", f"one of {', '.join(WITH_REASONING)}"
