@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 
 from kgqa_hpc import __version__
-from kgqa_hpc.dataset.candidates import Candidates, draw_key, fate_of, open_candidates, repeated
+from kgqa_hpc.dataset.candidates import Candidates, Staged, StagedFile, draw_key, open_candidates, repeated
 from kgqa_hpc.dataset.card import configurations, data_files, templates, yaml_text
 from kgqa_hpc.dataset.columns import COMMON, Columns, without_json_text
 from kgqa_hpc.dataset.facts import gather_facts
@@ -38,8 +38,8 @@ from kgqa_hpc.dataset.files import (
 )
 from kgqa_hpc.dataset.publish import MARK, refuse_foreign
 from kgqa_hpc.dataset.record import THOUGHTS, RecordMaker
-from kgqa_hpc.dataset.staged import SUFFIX, Staged, StagedFile, staged_table, write_staged
-from kgqa_hpc.dataset.write import write_dataset
+from kgqa_hpc.dataset.stage import SUFFIX, staged_table, write_staged
+from kgqa_hpc.dataset.write import fate_of, write_dataset
 from kgqa_hpc.errors import FingerprintMismatch, InputError
 from kgqa_hpc.runs import run_config
 from kgqa_hpc.store.canonical import pretty, sha256_of
