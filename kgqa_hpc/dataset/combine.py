@@ -29,11 +29,10 @@ from kgqa_hpc.dataset.columns import COMMON, Columns, without_json_text
 from kgqa_hpc.dataset.facts import gather_facts
 from kgqa_hpc.dataset.files import (
     COMBINED,
-    EVERY,
-    Where,
     open_source,
     read_accounting,
     read_records,
+    selector,
     write_sums,
 )
 from kgqa_hpc.dataset.publish import MARK, refuse_foreign
@@ -95,7 +94,7 @@ def combine(
     runs: Sequence[RunFolder],
     *,
     mixed: bool = False,
-    where: Where = EVERY,
+    where: str = "",
     mixture: Mixture | None = None,
 ) -> dict[str, Any]:
     """Write the folder `out`; returns combined.json: per run its digest and counts, and the total.
@@ -126,7 +125,7 @@ def combine(
         counts = _write(folder, runs, where, mixture)
         by_run = [{"run": run.manifest().digest, **count} for run, count in zip(runs, counts, strict=True)]
         total = {key: sum(count[key] for count in counts) for key in COUNTS}
-        wishes = {"where": where.condition or None, "mixture": None if mixture is None else asdict(mixture)}
+        wishes = {"where": where or None, "mixture": None if mixture is None else asdict(mixture)}
         document = {"program": __version__, **wishes, "runs": by_run, **total}
         (folder / COMBINED).write_bytes(pretty(document))
         sums = {path.name: sha256_of(path) for path in folder.glob("*.parquet")}
@@ -136,7 +135,7 @@ def combine(
 
 
 def _write(
-    folder: Path, runs: Sequence[RunFolder], where: Where, mixture: Mixture | None
+    folder: Path, runs: Sequence[RunFolder], where: str, mixture: Mixture | None
 ) -> list[dict[str, int]]:
     """Write the combined records; returns the counts of each run."""
     scratch = folder / ".scratch"
@@ -156,7 +155,7 @@ def _write(
     return counts
 
 
-def _stage(runs: Sequence[RunFolder], where: Where, scratch: Path) -> Staged:
+def _stage(runs: Sequence[RunFolder], where: str, scratch: Path) -> Staged:
     """Staged files of the records of all runs, accepted ones first.
 
     Column `grp` is the position of the run, `status` the record's status in its run or `filtered`, `same` a digest of
@@ -167,7 +166,7 @@ def _stage(runs: Sequence[RunFolder], where: Where, scratch: Path) -> Staged:
     names = (*common, "verdicts", "features", "provenance", *(column.name for column in columns.declared))
     for name in FILES:
         for run_number, run in enumerate(runs):
-            holds, records = where.selector(run.dataset, name), read_records(run.dataset, name)
+            holds, records = selector(run.dataset, name, where), read_records(run.dataset, name)
             json_text = read_accounting(run).get("json_text", [])
             while chunk := list(islice(records, CHUNK)):
                 collected, rows = Columns(), []

@@ -14,9 +14,7 @@ from kgqa_hpc.dataset.exports import EXPORTS
 from kgqa_hpc.dataset.exports.items import Reasoning
 from kgqa_hpc.dataset.facts import UNKNOWN_LICENCE, Facts, gather_facts
 from kgqa_hpc.dataset.files import (
-    EVERY,
     CombinedFolder,
-    Where,
     damaged,
     open_source,
     read_accounting,
@@ -34,9 +32,7 @@ WITH_REASONING = ("messages", "alpaca", "sharegpt")
 MARK = ".kgqa-export"  # a folder with this file may be replaced by the next export
 
 
-def export(
-    run: RunFolder, format: str, out: Path, where: Where = EVERY, *, reasoning: bool = False
-) -> list[Path]:
+def export(run: RunFolder, format: str, out: Path, where: str = "", *, reasoning: bool = False) -> list[Path]:
     """Write the records of a run that match `where` into the folder `out`, which is replaced as a whole.
 
     With `reasoning` the formats of training programs put it before the answer, between <think> and </think>.
