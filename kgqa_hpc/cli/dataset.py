@@ -48,12 +48,12 @@ def show(
 ) -> None:
     """Show records of the dataset as readable text."""
     from kgqa_hpc.dataset import show as room
-    from kgqa_hpc.dataset.files import Where
+    from kgqa_hpc.dataset.files import condition_of
 
     if accepted + rejected + lost > 1:
         raise InputError("--accepted, --rejected and --lost: choose one")
     which: room.Which = "rejected" if rejected else "lost" if lost else "accepted"
-    records = room.show(run, which, group, number, Where.of(difficulty or (), score or (), where))
+    records = room.show(run, which, group, number, condition_of(difficulty or (), score or (), where))
     print_result(records, room.render(records) or room.why_none(run, which), as_json)
 
 
@@ -73,10 +73,10 @@ def export(
     as_json: AsJson = False,
 ) -> None:
     """Write the accepted pairs in another format, one file per part of a split."""
-    from kgqa_hpc.dataset.files import Where, open_folder
+    from kgqa_hpc.dataset.files import condition_of, open_folder
     from kgqa_hpc.dataset.publish import export as write
 
-    chosen = Where.of(difficulty or (), score or (), where)
+    chosen = condition_of(difficulty or (), score or (), where)
     written = write(open_folder(run), to, out, chosen, reasoning=extra is Extra.reasoning)
     files = [str(path) for path in written]
     print_result(files, "\n".join(files), as_json)
@@ -107,13 +107,13 @@ def combine(
 ) -> None:
     """Join the datasets of several runs; duplicate ids are dropped."""
     from kgqa_hpc.dataset import combine as room
-    from kgqa_hpc.dataset.files import Where
+    from kgqa_hpc.dataset.files import condition_of
     from kgqa_hpc.store.run_folder import RunFolder
 
     if number is not None and not share:
         raise InputError("--number: in which shares?", "say --share once for each run")
     mixture = room.Mixture(share, number, seed) if share else None
-    chosen = Where.of(difficulty or (), score or (), where)
+    chosen = condition_of(difficulty or (), score or (), where)
     document = room.combine(
         out, [RunFolder.open(run) for run in runs], mixed=mixed, where=chosen, mixture=mixture
     )

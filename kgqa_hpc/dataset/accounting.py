@@ -45,12 +45,8 @@ class OutcomeCounts:
         """Count finished items."""
         if status == "accepted":
             self.accepted += number
-        elif status in self.outcomes:
-            getattr(self, status)[reason or NO_REASON] += number
         else:
-            raise AccountingError(
-                f"an item ended with the status {status!r}, which is no outcome", "please report it"
-            )
+            getattr(self, status)[reason or NO_REASON] += number
 
     @property
     def holds(self) -> bool:

@@ -1,25 +1,26 @@
-"""The candidate records of a merge: wide rows in staged files (staged.py), and a narrow row each in a database.
+"""The candidate records of a merge: wide rows in staged files (stage.py), and a narrow row each in a database.
 
 The DuckDB table `candidate` holds the outcome of each row, which merge decides here: rules query it in SQL, or read
 columns of the staged files, and mark rows as rejected. Wide columns (texts, records) stay in the staged files.
 """
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import duckdb
 import numpy as np
 import orjson
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 from kgqa_hpc.database import connect
 from kgqa_hpc.dataset.accounting import LENGTH, Accounting, RecordCounts
-from kgqa_hpc.dataset.staged import Staged
-from kgqa_hpc.errors import DiskFull
+from kgqa_hpc.dataset.columns import Columns, without_json_text
+from kgqa_hpc.errors import DiskFull, StoreError
 from kgqa_hpc.threads import usable_cores
 
 ACCEPTED, REJECTED, LOST = "accepted", "rejected", "lost"
@@ -35,6 +36,76 @@ CREATE TABLE candidate (row BIGINT, grp VARCHAR, status VARCHAR, reason VARCHAR,
   file VARCHAR GENERATED ALWAYS AS (CASE WHEN status = 'accepted' THEN 'accepted'
     WHEN status = 'rejected' AND bytes IS NOT NULL THEN 'rejected' ELSE 'lost' END))
 """
+
+
+@dataclass(frozen=True, slots=True)
+class StagedFile:
+    """A staged file, its number of rows, and the columns of its records."""
+
+    path: Path
+    rows: int
+    columns: Columns
+
+    def read(self, names: Sequence[str]) -> pa.Table:
+        """The named columns of all rows. A damaged file is removed and raises StoreError."""
+        with (
+            removed_if_damaged(self.path),
+            pq.ParquetFile(self.path, page_checksum_verification=True) as file,
+        ):
+            return file.read(list(names), use_threads=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Staged:
+    """All staged files of a merge; row n of the dataset is the n-th row of these files."""
+
+    files: list[StagedFile]
+    columns: Columns
+
+    def __len__(self) -> int:
+        return sum(file.rows for file in self.files)
+
+    def read(self, names: Sequence[str], rows: np.ndarray) -> Iterator[tuple[np.ndarray, pa.Table]]:
+        """(row numbers, the named columns) file by file for `rows`: ascending row numbers, shape (n,).
+
+        Records have the columns of the whole dataset.
+        """
+        start, layout = 0, self.columns.layout()
+        for file in self.files:
+            # Bounds of another type than the rows would convert all rows.
+            bounds = np.array([start, start + file.rows], rows.dtype)
+            begin, end = np.searchsorted(rows, bounds)
+            if begin < end:
+                numbers = rows[begin:end]
+                table = file.read(names).take(pa.array(numbers - start))
+                if "record" in names and file.columns.layout() != layout:
+                    paths = file.columns.json_text()
+                    records = (record and without_json_text(record, paths) for record in _records(table))
+                    lines = [record and orjson.dumps(self.columns.conform(record))[:-1] for record in records]
+                    table = table.set_column(names.index("record"), "record", pa.array(lines, pa.string()))
+                yield numbers, table
+            start += file.rows
+
+    def records(self, rows: np.ndarray) -> Iterator[tuple[int, dict[str, Any]]]:
+        """(row number, record without the decided fields) for `rows`, which have records."""
+        for numbers, table in self.read(["record"], rows):
+            yield from zip(numbers.tolist(), _records(table), strict=True)
+
+
+def _records(table: pa.Table) -> Iterator[Any]:
+    return (line and orjson.loads(f"{line}}}") for line in table["record"].to_pylist())
+
+
+@contextmanager
+def removed_if_damaged(path: Path) -> Iterator[None]:
+    """Context that reads a staged file: a damaged file is removed and raises StoreError."""
+    try:
+        yield
+    except (pa.ArrowException, OSError, KeyError, TypeError, ValueError) as problem:
+        path.unlink(missing_ok=True)
+        raise StoreError(
+            f"{path}: was not what was written there and is removed: {problem}", "merge again"
+        ) from problem
 
 
 def draw_key(seed: int, purpose: str, record: str) -> int:
@@ -131,68 +202,3 @@ def open_candidates(staged: Staged, scratch: Path) -> Iterator[Candidates]:
             yield candidates
         except (duckdb.IOException, duckdb.OutOfMemoryException) as problem:
             raise DiskFull(f"{scratch}: {problem}", "free some space, then merge again") from problem
-
-
-class Outcome(NamedTuple):
-    """An outcome of rows: their file, the name of its Parquet files without number, and the ending of their lines."""
-
-    file: str
-    stem: str
-    ending: bytes
-
-
-@dataclass(frozen=True, slots=True)
-class Fate:
-    """The staged rows in the order of the dataset, with the outcome of each.
-
-    `codes` are positions in `outcomes`, `sizes` the approximate bytes of the lines: int32 of shape (rows,).
-    `parts`: names of the parts of the split.
-    """
-
-    staged: Staged
-    outcomes: list[Outcome]
-    codes: np.ndarray
-    sizes: np.ndarray
-    parts: tuple[str, ...] = ()
-
-    def rows(self, member: str, value: str) -> np.ndarray:
-        """Numbers of the rows whose outcome has this value of `file` or `stem`, ascending: uint32, shape (n,)."""
-        matches = np.array([getattr(outcome, member) == value for outcome in self.outcomes], bool)
-        return np.flatnonzero(matches[self.codes]).astype(np.uint32)
-
-    def lines(self, rows: np.ndarray, column: str = "record") -> Iterator[bytes]:
-        """The lines of these rows in their file: records with the decided fields at their ends, or items (`lost`)."""
-        for numbers, table in self.staged.read([column], rows):
-            staged_lines = table[column].cast(pa.binary()).to_numpy()
-            for line, code in zip(staged_lines, self.codes[numbers].tolist(), strict=True):
-                yield line + self.outcomes[code].ending
-
-
-def fate_of(candidates: Candidates) -> Fate:
-    """The outcomes of all candidates, after all rules."""
-    database = candidates.database
-    database.execute(
-        """CREATE TABLE outcome AS SELECT (row_number() OVER (ORDER BY file, reason, part) - 1)::INTEGER AS code,
-           file, reason, part FROM (SELECT DISTINCT file, reason, part FROM candidate)"""
-    )
-    outcomes = []
-    for file, reason, part in database.execute(
-        "SELECT file, reason, part FROM outcome ORDER BY code"
-    ).fetchall():
-        decided = {"accepted": file == ACCEPTED, "reason": reason} | (
-            {"split": part} if candidates.parts else {}
-        )
-        ending = b"\n" if file == LOST else b"," + orjson.dumps(decided)[1:] + b"\n"
-        outcomes.append(Outcome(file, f"{file}-{part}" if part and file == ACCEPTED else file, ending))
-    batches: pa.RecordBatchReader = database.sql(
-        """SELECT code, coalesce(bytes, 0)::INTEGER AS bytes FROM candidate AS c JOIN outcome AS o
-           ON c.file = o.file AND c.reason IS NOT DISTINCT FROM o.reason AND c.part IS NOT DISTINCT FROM o.part
-           ORDER BY row"""
-    ).to_arrow_reader(ROWS)
-    codes, sizes = np.empty((2, len(candidates)), np.int32)
-    row = 0
-    for batch in batches:  # ten million rows at once would take 160 MB more
-        end = row + len(batch)
-        codes[row:end], sizes[row:end] = batch["code"], batch["bytes"]
-        row = end
-    return Fate(candidates.staged, outcomes, codes, sizes, candidates.parts)

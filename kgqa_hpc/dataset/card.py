@@ -67,26 +67,28 @@ def render_card(
     sample: dict[str, Any] | None,
 ) -> str:
     """Text of README.md of a dataset folder; `sums` maps file names to sha256, `sample` is an accepted record."""
-    jinja = templates("kgqa_hpc.dataset")  # of Markdown; `cell` escapes foreign text
-    jinja.filters |= {"cell": cell, "line": one_line}
     # Indented JSON, escaped so that no text ends the Markdown fence.
     example = sample and json.dumps(_cut(sample), indent=1, ensure_ascii=False).replace("```", "`\\u0060`")
-    text = jinja.get_template("card.md.j2").render(
-        front_matter=_front_matter(facts, accounting, files, sums),
-        facts=facts,
-        accounting=accounting,
-        columns=[(column.name, type_text(column.type), column.description) for column in columns],
-        sample=example,
-        table=table_name(facts),
-        sums=sums,
-        prompts=any(name.startswith("prompts/") for name in sums),
+    text = (
+        templates("kgqa_hpc.dataset")
+        .get_template("card.md.j2")
+        .render(
+            front_matter=_front_matter(facts, accounting, files, sums),
+            facts=facts,
+            accounting=accounting,
+            columns=[(column.name, type_text(column.type), column.description) for column in columns],
+            sample=example,
+            table=table_name(facts),
+            sums=sums,
+            prompts=any(name.startswith("prompts/") for name in sums),
+        )
     )
     return text.lstrip("\n")
 
 
 def templates(package: str) -> Environment:
-    """The templates in the folder of a package, for texts that are not HTML: nothing is escaped."""
-    return Environment(
+    """The templates in the folder of a package, for texts that are not HTML; `cell` escapes foreign text."""
+    jinja = Environment(
         loader=PackageLoader(package, ""),
         undefined=StrictUndefined,
         trim_blocks=True,
@@ -94,6 +96,8 @@ def templates(package: str) -> Environment:
         keep_trailing_newline=True,
         autoescape=False,
     )
+    jinja.filters |= {"cell": cell, "line": one_line, "repr": repr}
+    return jinja
 
 
 def licence_fields(licence: str, url: str | None = None) -> dict[str, str]:

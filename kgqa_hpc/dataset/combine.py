@@ -23,23 +23,22 @@ from typing import Any
 import numpy as np
 
 from kgqa_hpc import __version__
-from kgqa_hpc.dataset.candidates import Candidates, draw_key, fate_of, open_candidates, repeated
-from kgqa_hpc.dataset.card import cell, configurations, data_files, templates, yaml_text
+from kgqa_hpc.dataset.candidates import Candidates, Staged, StagedFile, draw_key, open_candidates, repeated
+from kgqa_hpc.dataset.card import configurations, data_files, templates, yaml_text
 from kgqa_hpc.dataset.columns import COMMON, Columns, without_json_text
 from kgqa_hpc.dataset.facts import gather_facts
 from kgqa_hpc.dataset.files import (
     COMBINED,
-    EVERY,
-    Where,
     open_source,
     read_accounting,
     read_records,
+    selector,
     write_sums,
 )
 from kgqa_hpc.dataset.publish import MARK, refuse_foreign
 from kgqa_hpc.dataset.record import THOUGHTS, RecordMaker
-from kgqa_hpc.dataset.staged import SUFFIX, Staged, StagedFile, staged_table, write_staged
-from kgqa_hpc.dataset.write import write_dataset
+from kgqa_hpc.dataset.stage import SUFFIX, staged_table, write_staged
+from kgqa_hpc.dataset.write import fate_of, write_dataset
 from kgqa_hpc.errors import FingerprintMismatch, InputError
 from kgqa_hpc.runs import run_config
 from kgqa_hpc.store.canonical import pretty, sha256_of
@@ -67,30 +66,20 @@ class Mixture:
             raise InputError(f"shares {list(self.shares)}: each must be above 0", "leave the run out instead")
 
 
-def apportion(number: int, shares: Sequence[float]) -> list[int]:
-    """`number` divided into integers in the ratio of `shares`, which need not sum to one."""
+def counts_of(available: Sequence[int], shares: Sequence[float], number: int | None) -> list[int]:
+    """The number of records of each run, `number` in all, in the ratio of `shares`, which need not sum to one.
+
+    Default: the largest number at which no run has to give more records than are `available`. Raises InputError for
+    too many.
+    """
     exact = [Fraction(str(share)) for share in shares]
+    most = min(floor(have * sum(exact) / share) for have, share in zip(available, exact, strict=True))
+    number = most if number is None else number
     quotas = [number * share / sum(exact) for share in exact]
     counts = [floor(quota) for quota in quotas]
     by_rest = sorted(range(len(shares)), key=lambda i: (counts[i] - quotas[i], i))
     for i in by_rest[: number - sum(counts)]:
         counts[i] += 1
-    return counts
-
-
-def largest(available: Sequence[int], shares: Sequence[float]) -> int:
-    """The largest total at which no run has to give more records than are `available`."""
-    exact = [Fraction(str(share)) for share in shares]
-    return min(floor(have * sum(exact) / share) for have, share in zip(available, exact, strict=True))
-
-
-def counts_of(available: Sequence[int], shares: Sequence[float], number: int | None) -> list[int]:
-    """The number of records of each run, `number` in all (default: the largest possible).
-
-    Raises InputError for too many.
-    """
-    most = largest(available, shares)
-    counts = apportion(most if number is None else number, shares)
     for at, (count, have) in enumerate(zip(counts, available, strict=True), start=1):
         if count > have:
             raise InputError(
@@ -105,7 +94,7 @@ def combine(
     runs: Sequence[RunFolder],
     *,
     mixed: bool = False,
-    where: Where = EVERY,
+    where: str = "",
     mixture: Mixture | None = None,
 ) -> dict[str, Any]:
     """Write the folder `out`; returns combined.json: per run its digest and counts, and the total.
@@ -121,8 +110,7 @@ def combine(
             f"{len(mixture.shares)} shares for {len(runs)} runs", "one --share a run, in their order"
         )
     for run in runs:
-        open_source(run)
-        where.selector(run.dataset, FILES[0])  # raises for a wrong condition before anything is written
+        open_source(run, where)  # raises for a wrong condition before anything is written
     sections = [run.manifest().sections for run in runs]
     for run, section in zip(runs, sections, strict=True):
         for name in () if mixed else MUST_AGREE:
@@ -137,7 +125,7 @@ def combine(
         counts = _write(folder, runs, where, mixture)
         by_run = [{"run": run.manifest().digest, **count} for run, count in zip(runs, counts, strict=True)]
         total = {key: sum(count[key] for count in counts) for key in COUNTS}
-        wishes = {"where": where.condition or None, "mixture": None if mixture is None else asdict(mixture)}
+        wishes = {"where": where or None, "mixture": None if mixture is None else asdict(mixture)}
         document = {"program": __version__, **wishes, "runs": by_run, **total}
         (folder / COMBINED).write_bytes(pretty(document))
         sums = {path.name: sha256_of(path) for path in folder.glob("*.parquet")}
@@ -147,7 +135,7 @@ def combine(
 
 
 def _write(
-    folder: Path, runs: Sequence[RunFolder], where: Where, mixture: Mixture | None
+    folder: Path, runs: Sequence[RunFolder], where: str, mixture: Mixture | None
 ) -> list[dict[str, int]]:
     """Write the combined records; returns the counts of each run."""
     scratch = folder / ".scratch"
@@ -167,7 +155,7 @@ def _write(
     return counts
 
 
-def _stage(runs: Sequence[RunFolder], where: Where, scratch: Path) -> Staged:
+def _stage(runs: Sequence[RunFolder], where: str, scratch: Path) -> Staged:
     """Staged files of the records of all runs, accepted ones first.
 
     Column `grp` is the position of the run, `status` the record's status in its run or `filtered`, `same` a digest of
@@ -178,7 +166,7 @@ def _stage(runs: Sequence[RunFolder], where: Where, scratch: Path) -> Staged:
     names = (*common, "verdicts", "features", "provenance", *(column.name for column in columns.declared))
     for name in FILES:
         for run_number, run in enumerate(runs):
-            holds, records = where.selector(run.dataset, name), read_records(run.dataset, name)
+            holds, records = selector(run.dataset, name, where), read_records(run.dataset, name)
             json_text = read_accounting(run).get("json_text", [])
             while chunk := list(islice(records, CHUNK)):
                 collected, rows = Columns(), []
@@ -232,13 +220,15 @@ def _write_card(
         "tags": ["synthetic"],
         **configurations(data_files(folder), sums),
     }
-    jinja = templates("kgqa_hpc.dataset")
-    jinja.filters["cell"] = cell
     facts = [gather_facts(run, document["program"]) for run in runs]
-    card = jinja.get_template("combined_card.md.j2").render(
-        document,
-        front_matter=yaml_text(front),
-        counts=COUNTS,
-        rows=list(zip(document["runs"], facts, strict=True)),
+    card = (
+        templates("kgqa_hpc.dataset")
+        .get_template("combined_card.md.j2")
+        .render(
+            document,
+            front_matter=yaml_text(front),
+            counts=COUNTS,
+            rows=list(zip(document["runs"], facts, strict=True)),
+        )
     )
     (folder / "README.md").write_text(card, encoding="utf-8")

@@ -5,12 +5,9 @@ or long answer, or contains a shorter test question as a whole. Words are compar
 punctuation, so line breaks do not matter. Test questions of one or two words are skipped: most texts contain them.
 """
 
-import hashlib
 import io
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from functools import lru_cache
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -24,8 +21,6 @@ from kgqa_hpc.dataset.duplicates import words
 from kgqa_hpc.errors import InputError
 from kgqa_hpc.text.streams import TextStream, json_lines, open_bytes, parse_json
 
-_FACTOR = np.uint64(0x100000001B3)  # multiplier of the rolling hash; odd, so that all words count
-BATCH = 1000  # records compared at once
 SHORTEST = 3  # words of the shortest question that is searched for as a whole
 QUESTION_FIELDS = ("question", "query", "prompt", "problem", "instruction", "input", "sentence", "text")
 ANSWER_FIELDS = ("long_answer", "answer", "output", "response", "completion", "target", "solution")
@@ -118,27 +113,34 @@ def _items(path: Path) -> Iterator[Any]:
 def contaminated(candidates: Candidates, tests: list[EvaluationTexts], window: int) -> np.ndarray:
     """Row numbers of the accepted records that contain a test item: int64, ascending.
 
-    Raises InputError for a test set without a text that is long enough.
+    Memory: about 300 bytes per word of the test sets. Raises InputError for a test set without a text that is long
+    enough.
     """
-    forbidden = _forbidden(tests, window)
-    hits: list[int] = []
-    records = candidates.staged.records(candidates.accepted)
-    while batch := list(islice(records, BATCH)):
-        texts = [
-            (row, _hashes(visible_words(record[name])))
-            for row, record in batch
-            for name in ("question", "answer")
-        ]
-        for length, hashes in forbidden.items():
-            windows = [_windows(text, length) for _, text in texts]
-            owners = np.repeat([row for row, _ in texts], list(map(len, windows)))
-            hits += owners[np.isin(np.concatenate(windows), hashes)].tolist()
-    return np.unique(np.array(hits, np.int64))
+    passages, starts, lengths = set[str](), set[tuple[str, ...]](), set[int]()
+    for sequence in _passages(tests, window):
+        passages.add(" ".join(sequence))
+        starts.add(tuple(sequence[:SHORTEST]))
+        lengths.add(len(sequence))
+
+    def holds(text: list[str]) -> bool:
+        shifted = (text[offset:] for offset in range(SHORTEST))
+        return any(
+            " ".join(text[position : position + length]) in passages
+            for position, start in enumerate(zip(*shifted, strict=False))
+            if start in starts
+            for length in lengths
+        )
+
+    hits = [
+        row
+        for row, record in candidates.staged.records(candidates.accepted)
+        if any(holds(visible_words(record[name])) for name in ("question", "answer"))
+    ]
+    return np.array(hits, np.int64)
 
 
-def _forbidden(tests: list[EvaluationTexts], window: int) -> dict[int, np.ndarray]:
-    """Sorted hashes of the word windows that must not occur, by their length in words."""
-    hashes: dict[int, list[np.ndarray]] = {}
+def _passages(tests: list[EvaluationTexts], window: int) -> Iterator[list[str]]:
+    """The word sequences that must not occur: short questions, and every `window` of longer texts."""
     for test in tests:
         if test.left_aside(window) == len(test.texts):
             long = f" or {window} in {test.answer!r}" if test.answer else ""
@@ -148,30 +150,6 @@ def _forbidden(tests: list[EvaluationTexts], window: int) -> dict[int, np.ndarra
             )
         for question, answer in test.texts:
             if SHORTEST <= len(question) < window:
-                hashes.setdefault(len(question), []).append(_windows(_hashes(question), len(question)))
+                yield question
             for text in (question, answer):
-                if len(text) >= window:
-                    hashes.setdefault(window, []).append(_windows(_hashes(text), window))
-    return {length: np.unique(np.concatenate(parts)) for length, parts in hashes.items()}
-
-
-def _windows(text: np.ndarray, length: int) -> np.ndarray:
-    """64-bit hashes of all windows of `length` consecutive words: uint64, shape (words - length + 1,)."""
-    number = len(text) - length + 1
-    if number <= 0:
-        return np.empty(0, np.uint64)
-    mixed = np.zeros(number, np.uint64)
-    for offset in range(length):
-        mixed = mixed * _FACTOR + text[offset : offset + number]
-    return mixed
-
-
-def _hashes(text: list[str]) -> np.ndarray:
-    """A 64-bit hash of every word, the same in every run: uint64, shape (words,)."""
-    return np.array(list(map(_hash, text)), np.uint64)
-
-
-@lru_cache(1_000_000)
-def _hash(word: str) -> int:
-    digest = hashlib.blake2b(word.encode("utf-8", "replace"), digest_size=8).digest()
-    return int.from_bytes(digest, "little")
+                yield from (text[start : start + window] for start in range(len(text) - window + 1))

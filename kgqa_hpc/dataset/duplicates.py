@@ -18,7 +18,7 @@ import numpy as np
 import pyarrow as pa
 
 from kgqa_hpc.config import RunConfig
-from kgqa_hpc.dataset.staged import Staged
+from kgqa_hpc.dataset.candidates import Staged
 from kgqa_hpc.errors import InputError
 from kgqa_hpc.text.plain_text import normalized
 

@@ -4,7 +4,6 @@ Prompts are not stored with the item but rendered again from the prompt modules.
 its module; a prompt whose module has changed since is not shown.
 """
 
-from itertools import islice
 from os.path import commonprefix
 from pathlib import Path
 from typing import Any
@@ -14,18 +13,17 @@ from kgqa_hpc.anchors.anchor import Anchor
 from kgqa_hpc.config import RunConfig, decision_of
 from kgqa_hpc.dataset.accounting import LENGTH
 from kgqa_hpc.dataset.filters import REASONS
-from kgqa_hpc.dataset.read import has_ended
+from kgqa_hpc.dataset.read import has_ended, stored_records
 from kgqa_hpc.dataset.show import render_history as render
-from kgqa_hpc.errors import InputError, PromptError, StoreError
+from kgqa_hpc.errors import InputError, PromptError
 from kgqa_hpc.runs import kept_prompts, run_config
 from kgqa_hpc.runs.chain import build_chain, kind_of
 from kgqa_hpc.steps import STEPS
 from kgqa_hpc.steps.item import Item, begin
 from kgqa_hpc.steps.step import Step, retrace
-from kgqa_hpc.store.journal import journals_of, read_journal
 from kgqa_hpc.store.partition import read_shards_manifest
 from kgqa_hpc.store.run_folder import RunFolder
-from kgqa_hpc.store.shards import AnchorsFile, iter_result
+from kgqa_hpc.store.shards import AnchorsFile
 
 __all__ = ["explain", "render"]
 
@@ -39,11 +37,7 @@ def explain(folder: Path, item: str) -> dict[str, Any]:
     run = RunFolder.open(folder)
     config = run_config(run)
     row, anchor = _find(run, item)
-    try:
-        state, shard, file, stored = _locate(run, config, row, anchor.id)
-    except StoreError:
-        # A journal vanishes when its shard's result is committed, which the second attempt finds.
-        state, shard, file, stored = _locate(run, config, row, anchor.id)
+    state, shard, file, stored = _locate(run, config, row, anchor.id)
     record = stored or Item(anchor).to_record()
     steps = _steps(config, kept_prompts(run), anchor)
     status, reason = _outcome(run, config, record)
@@ -130,20 +124,11 @@ def _locate(
     """
     if not run.shards_manifest.exists():
         return "waiting", "not cut yet", None, None
-    shard = read_shards_manifest(run).holder(row)
+    manifest = read_shards_manifest(run)
+    shard = manifest.holder(row)
     for position in reversed(range(len(config.passes))):
-        name = config.passes[position].name
-        result = run.result(name, shard)
-        if result.exists():
-            matches = ((result, record) for record in iter_result(result) if record["id"] == item)
-            records = list(islice(matches, 1))
-        else:
-            records = [
-                (path, record)
-                for path in journals_of(run.results(name), shard)
-                for record in read_journal(path, {"pass": name, "shard": shard})[0]
-                if record["id"] == item
-            ]
+        stored = stored_records(run, config.passes[position].name, manifest.entry(shard))
+        records = [(path, record) for path, record in stored if record["id"] == item]
         if records:
             path, record = max(records, key=lambda pair: (pair[1]["status"] != "open", len(pair[1]["trace"])))
             ended = has_ended(record, config.passes[position + 1 :])

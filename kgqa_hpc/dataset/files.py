@@ -1,7 +1,7 @@
 """Readers of a dataset's files, which are verified by SHA256SUMS before a command reads them.
 
 An `ExportSource` gives the accepted records of a run or a combined dataset, by part of the split. A condition on
-records (`--where`) is an SQL expression over the columns of a dataset.
+records (`--where`) is an SQL expression over the columns of a dataset; an empty one holds for all.
 """
 
 from __future__ import annotations
@@ -87,58 +87,46 @@ def damaged(path: Path) -> CorruptFile:
 LEVELS = ("easy", "medium", "hard")  # anchors/family.py, docs/guide/families.md
 
 
-@dataclass(frozen=True, slots=True)
-class Where:
-    """Condition on records: an SQL expression; empty for all records."""
+def condition_of(
+    difficulty: Sequence[str] = (), scores: Sequence[str] = (), condition: str | None = None
+) -> str:
+    """The SQL condition of command-line options: levels of difficulty, NAME=LEAST scores, and an expression.
 
-    condition: str = ""
-
-    @classmethod
-    def of(
-        cls, difficulty: Sequence[str] = (), scores: Sequence[str] = (), condition: str | None = None
-    ) -> Where:
-        """The condition of command-line options: levels of difficulty, NAME=LEAST scores, and an expression.
-
-        Raises InputError.
-        """
-        for level in difficulty:
-            if level not in LEVELS:
-                raise InputError(f"--difficulty {level}: there is none", f"one of {', '.join(LEVELS)}")
-        levels = ", ".join(f"'{level}'" for level in sorted(set(difficulty)))
-        conditions = [condition] if condition else []
-        conditions += [f"difficulty IN ({levels})"] if levels else []
-        conditions += map(_score, scores)
-        if len(conditions) < 2:
-            return cls("".join(conditions))
-        return cls(" AND ".join(f"({part}\n)" if part is condition else part for part in conditions))
-
-    def selector(self, dataset: Path, name: str) -> Callable[[Mapping[str, Any]], bool]:
-        """A function that tests records of a file of the dataset (accepted, rejected or lost).
-
-        Raises InputError for an expression that DuckDB cannot evaluate, CorruptFile for a damaged dataset.
-        """
-        if not self.condition:
-            return lambda record: True
-        from kgqa_hpc.database import matching_ids
-
-        require_whole(dataset, *(part.name for part in dataset.glob(f"{name}-*.parquet")))
-        ids = matching_ids(dataset, name, self.condition)
-        return lambda record: record["id"] in ids
+    Empty without options. Raises InputError.
+    """
+    for level in difficulty:
+        if level not in LEVELS:
+            raise InputError(f"--difficulty {level}: there is none", f"one of {', '.join(LEVELS)}")
+    levels = ", ".join(f"'{level}'" for level in sorted(set(difficulty)))
+    conditions = [f"({condition}\n)"] if condition else []  # the line break ends a comment
+    conditions += [f"difficulty IN ({levels})"] if levels else []
+    for text in scores:
+        name, _, value = text.partition("=")
+        try:
+            least = float(value)
+        except ValueError:
+            least = float("nan")
+        if not name or not isfinite(least):
+            raise InputError(f"--score {text}: is not NAME=LEAST", "e.g. --score quality_score=7")
+        quoted = name.replace('"', '""')
+        conditions.append(f'features."{quoted}" >= {least}')
+    if condition and len(conditions) == 1:
+        return condition  # as the user wrote it
+    return " AND ".join(conditions)
 
 
-EVERY = Where()
+def selector(dataset: Path, name: str, condition: str) -> Callable[[Mapping[str, Any]], bool]:
+    """A function that tests records of a file of the dataset (accepted, rejected or lost).
 
+    Raises InputError for a condition that DuckDB cannot evaluate, CorruptFile for a damaged dataset.
+    """
+    if not condition:
+        return lambda record: True
+    from kgqa_hpc.database import matching_ids
 
-def _score(text: str) -> str:
-    name, _, value = text.partition("=")
-    try:
-        least = float(value)
-    except ValueError:
-        least = float("nan")
-    if not name or not isfinite(least):
-        raise InputError(f"--score {text}: is not NAME=LEAST", "e.g. --score quality_score=7")
-    quoted = name.replace('"', '""')
-    return f'features."{quoted}" >= {least}'
+    require_whole(dataset, *(part.name for part in dataset.glob(f"{name}-*.parquet")))
+    ids = matching_ids(dataset, name, condition)
+    return lambda record: record["id"] in ids
 
 
 @dataclass(frozen=True)
@@ -160,13 +148,13 @@ def open_folder(path: Path) -> RunFolder:
 class ExportSource:
     """A merged run or a combined dataset.
 
-    `splits` are the names of its parts, train alone without a split; `where`: the condition on its records;
-    `reasoning`: gives each record the member THINKING.
+    `splits` are the names of its parts, train alone without a split; `holds` selects its records; `reasoning`: gives
+    each record the member THINKING.
     """
 
     run: RunFolder
     splits: tuple[str, ...]
-    where: Where = EVERY
+    holds: Callable[[Mapping[str, Any]], bool] = lambda record: True
     reasoning: Callable[[dict[str, Any]], str] | None = None
 
     @property
@@ -178,18 +166,17 @@ class ExportSource:
 
     def records(self, split: str | None = None) -> Iterator[dict[str, Any]]:
         """Accepted records in their order, of one part or of all. Raises CorruptFile for a damaged file."""
-        holds = self.where.selector(self.run.dataset, "accepted")
         for record in read_records(self.run.dataset, "accepted"):
-            if (split is None or record.get("split", TRAIN) == split) and holds(record):
+            if (split is None or record.get("split", TRAIN) == split) and self.holds(record):
                 if self.reasoning is not None:
                     record[THINKING] = self.reasoning(record)
                 yield record
 
 
-def open_source(run: RunFolder) -> ExportSource:
-    """The merged dataset of a run. Raises InputError when there is none."""
+def open_source(run: RunFolder, where: str = "") -> ExportSource:
+    """The records of a merged run that match `where`. Raises InputError without a dataset or for a wrong condition."""
     parts = read_accounting(run).get("splits", {}).get("parts", {})
-    return ExportSource(run, tuple(parts) or (TRAIN,))
+    return ExportSource(run, tuple(parts) or (TRAIN,), selector(run.dataset, "accepted", where))
 
 
 def read_accounting(run: RunFolder) -> dict[str, Any]:

@@ -24,7 +24,7 @@ from pathlib import Path
 
 from kgqa_hpc import __version__
 from kgqa_hpc.dataset.accounting import Accounting
-from kgqa_hpc.dataset.candidates import Candidates, fate_of, open_candidates
+from kgqa_hpc.dataset.candidates import Candidates, open_candidates
 from kgqa_hpc.dataset.documents import write_documents
 from kgqa_hpc.dataset.facts import gather_facts
 from kgqa_hpc.dataset.filters import apply_filters, cut
@@ -32,7 +32,7 @@ from kgqa_hpc.dataset.read import FinishedWork, open_work
 from kgqa_hpc.dataset.splits import divide
 from kgqa_hpc.dataset.stage import survey
 from kgqa_hpc.dataset.staging import Stage, StagingWorker, stage_here
-from kgqa_hpc.dataset.write import PART_BYTES, ordered, write_dataset
+from kgqa_hpc.dataset.write import PART_BYTES, fate_of, ordered, write_dataset
 from kgqa_hpc.errors import AccountingError, StoreError
 from kgqa_hpc.store.atomic import GONE, TEMP_SUFFIX, disk_errors, make_folder
 from kgqa_hpc.store.canonical import canonical

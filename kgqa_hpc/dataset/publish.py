@@ -14,19 +14,17 @@ from kgqa_hpc.dataset.exports import EXPORTS
 from kgqa_hpc.dataset.exports.items import Reasoning
 from kgqa_hpc.dataset.facts import UNKNOWN_LICENCE, Facts, gather_facts
 from kgqa_hpc.dataset.files import (
-    EVERY,
     CombinedFolder,
-    Where,
     damaged,
     open_source,
     read_accounting,
     read_sums,
+    require_whole,
     write_sums,
 )
 from kgqa_hpc.errors import InputError
 from kgqa_hpc.registry import did_you_mean
 from kgqa_hpc.runs.trust import load_run_plugins
-from kgqa_hpc.store.canonical import sha256_of
 from kgqa_hpc.store.replace_folder import replaced_folder
 from kgqa_hpc.store.run_folder import RunFolder
 
@@ -34,9 +32,7 @@ WITH_REASONING = ("messages", "alpaca", "sharegpt")
 MARK = ".kgqa-export"  # a folder with this file may be replaced by the next export
 
 
-def export(
-    run: RunFolder, format: str, out: Path, where: Where = EVERY, *, reasoning: bool = False
-) -> list[Path]:
+def export(run: RunFolder, format: str, out: Path, where: str = "", *, reasoning: bool = False) -> list[Path]:
     """Write the records of a run that match `where` into the folder `out`, which is replaced as a whole.
 
     With `reasoning` the formats of training programs put it before the answer, between <think> and </think>.
@@ -50,8 +46,7 @@ def export(
         raise InputError(
             f"{run.path}: a combined dataset has no raw answers, which {format} holds", "export its runs"
         )
-    source = replace(open_source(run), where=where)
-    where.selector(run.dataset, "accepted")  # raises for a wrong condition before anything is written
+    source = open_source(run, where)
     if reasoning and format not in WITH_REASONING:
         raise InputError(
             f"--with reasoning: {format} has no room for it", f"one of {', '.join(WITH_REASONING)}"
@@ -98,7 +93,13 @@ def publish(run: RunFolder, folder: Path, formats: Sequence[str] = ()) -> Publis
     load_run_plugins(run)
     writers = [EXPORTS.get(name)() for name in formats]
     refuse_foreign(folder)
-    names = _verified(run.dataset)
+    names = list(read_sums(run.dataset))  # other files are not published
+    require_whole(run.dataset, *names)
+    for name in names:
+        if (
+            run.dataset / name
+        ).resolve() != run.dataset.resolve() / name:  # a path or a link out of the folder
+            raise damaged(run.dataset / name)
     with replaced_folder(folder) as growing:
         for name in names:
             (growing / name).parent.mkdir(parents=True, exist_ok=True)
@@ -116,16 +117,6 @@ def publish(run: RunFolder, folder: Path, formats: Sequence[str] = ()) -> Publis
     files = sorted(path.relative_to(folder).as_posix() for path in paths)
     upload = f"hf upload --repo-type dataset OWNER/NAME {folder} ."
     return Published(str(folder), files, _missing(run, gather_facts(run, __version__)), upload)
-
-
-def _verified(dataset: Path) -> list[str]:
-    """Names of the files that merge wrote, after their checksums were verified; other files are not included."""
-    sums = read_sums(dataset)
-    for name, digest in sums.items():
-        path = dataset / name
-        if path.resolve() != dataset.resolve() / name or not path.is_file() or sha256_of(path) != digest:
-            raise damaged(path)
-    return list(sums)
 
 
 def _missing(run: RunFolder, facts: Facts) -> list[str]:

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from itertools import zip_longest
+from pathlib import Path
 from typing import Any
 
 from kgqa_hpc.config import PassConfig, RunConfig
@@ -24,7 +25,7 @@ from kgqa_hpc.store.partition import ShardsManifest, read_shards_manifest, strea
 from kgqa_hpc.store.queue import done_shards
 from kgqa_hpc.store.run_folder import RunFolder
 from kgqa_hpc.store.sealed import read_header
-from kgqa_hpc.store.shards import ANCHORS, GROUP, ShardEntry, iter_result, read_result
+from kgqa_hpc.store.shards import ANCHORS, GROUP, ShardEntry, iter_result
 from kgqa_hpc.store.table import open_table
 
 # An anchor and its item's record, as stored; None for an unfinished item of an open shard.
@@ -74,23 +75,10 @@ class FinishedWork:
                 raise CorruptFile(problem.message, cure) from problem
 
     def _ended_items(self, entry: ShardEntry) -> dict[str, dict[str, Any]]:
-        """The records of the finished items of a shard that is not done, by id, from results and journals.
-
-        Damaged lines of a journal are ignored: the next worker of the shard does those items again. Journals are read
-        before results: a journal that vanishes was replaced by its result.
-        """
+        """The records of the finished items of a shard that is not done, by id, from results and journals."""
         ended: dict[str, dict[str, Any]] = {}
         for position, pass_config in reversed(list(enumerate(self.config.passes))):
-            origin = self.run.origin(pass_config.name)
-            path = self.run.result(pass_config.name, entry.name)
-            records: list[dict[str, Any]] = []
-            if not exists(path):
-                for journal in journals_of(path.parent, entry.name):
-                    with suppress(MissingFile):
-                        records += read_journal(journal, origin.header(entry.name, entry.sha256))[0]
-            if exists(path):
-                records += read_result(path, origin)
-            for record in records:
+            for _, record in stored_records(self.run, pass_config.name, entry):
                 if has_ended(record, self.config.passes[position + 1 :]):
                     ended.setdefault(record["id"], {key: record[key] for key in record if key != "at"})
         return ended
@@ -151,6 +139,24 @@ def _curable_anchors(run: RunFolder) -> Iterator[None]:
         removal = "remove it and run " if isinstance(problem, CorruptFile) else ""
         cure = f"{removal}`kgqa sample {run.path}` again: the same seed gives the same anchors"
         raise type(problem)(problem.message, cure) from problem
+
+
+def stored_records(
+    run: RunFolder, pass_name: str, entry: ShardEntry
+) -> Iterator[tuple[Path, dict[str, Any]]]:
+    """(file, record) of the items of a shard in a pass, from its journals or its result.
+
+    Damaged lines of a journal are ignored: the next worker of the shard does those items again. Journals are read
+    before the result: a journal that vanishes was replaced by it. Raises CorruptFile, StoreError.
+    """
+    origin, result = run.origin(pass_name), run.result(pass_name, entry.name)
+    if not exists(result):
+        for journal in journals_of(result.parent, entry.name):
+            with suppress(MissingFile):
+                records, _ = read_journal(journal, origin.header(entry.name, entry.sha256))
+                yield from ((journal, record) for record in records)
+    if exists(result):
+        yield from ((result, record) for record in iter_result(result, origin))
 
 
 def has_ended(record: dict[str, Any], later: list[PassConfig]) -> bool:

@@ -11,13 +11,12 @@ from typing import Any, Literal
 from kgqa_hpc.columns import COMMON_NAMES
 from kgqa_hpc.dataset.card import templates
 from kgqa_hpc.dataset.files import (
-    EVERY,
     CombinedFolder,
-    Where,
     open_folder,
     open_source,
     read_accounting,
     read_records,
+    selector,
 )
 from kgqa_hpc.errors import InputError
 from kgqa_hpc.text.plain_text import plain, plain_line
@@ -33,7 +32,7 @@ def show(
     which: Which = "accepted",
     group: str | None = None,
     number: int = 20,
-    where: Where = EVERY,
+    where: str = "",
 ) -> list[dict[str, Any]]:
     """The first `number` records of a file of the dataset, of `group` if given, that match `where`.
 
@@ -44,7 +43,7 @@ def show(
     combined = isinstance(source.run, CombinedFolder)
     if combined and which == "lost":
         raise InputError(f"{folder}: a combined dataset has no lost items", "show those of its runs")
-    holds = where.selector(source.run.dataset, which)
+    holds = selector(source.run.dataset, which, where)
     if group is not None:
         if combined:
             names = ("accepted", "rejected")

@@ -18,7 +18,7 @@ import pandas as pd
 import pyarrow as pa
 
 from kgqa_hpc.config.sections import Split
-from kgqa_hpc.dataset.candidates import Candidates
+from kgqa_hpc.dataset.candidates import Candidates, draw_key
 from kgqa_hpc.dataset.columns import value_at
 from kgqa_hpc.dataset.duplicates import connected
 from kgqa_hpc.registry import Registry
@@ -90,7 +90,7 @@ def _values(candidates: Candidates, rows: np.ndarray, by: str) -> tuple[np.ndarr
 def _place(group: np.ndarray, shares: list[float], seed: int) -> np.ndarray:
     """The part of every group: the largest first, equal ones in a seeded order, each to the least filled part."""
     sizes = np.bincount(group)
-    salt = [hashlib.blake2b(f"{seed}/split/{g}".encode(), digest_size=8).digest() for g in range(len(sizes))]
+    salt = [draw_key(seed, "split", str(g)) for g in range(len(sizes))]
     filled = [0.0] * len(shares)
     part = np.zeros(len(sizes), np.int8)
     for g in sorted(range(len(sizes)), key=lambda g: (-int(sizes[g]), salt[g])):

@@ -22,28 +22,46 @@ from kgqa_hpc import errors
 from kgqa_hpc.anchors.anchor import Anchor
 from kgqa_hpc.config import RunConfig, decision_of
 from kgqa_hpc.dataset.accounting import OUTCOMES, Accounting, RequestCounts
+from kgqa_hpc.dataset.candidates import Staged, StagedFile, removed_if_damaged
 from kgqa_hpc.dataset.columns import Columns
 from kgqa_hpc.dataset.duplicates import signatures, words
 from kgqa_hpc.dataset.read import FinishedWork
 from kgqa_hpc.dataset.record import RecordMaker, lost_record, pair_of
-from kgqa_hpc.dataset.staged import (
-    FACTS,
-    SCHEMA,
-    SUFFIX,
-    Staged,
-    StagedFile,
-    removed_if_damaged,
-    sampled_digest,
-    staged_table,
-    write_staged,
-)
 from kgqa_hpc.errors import AccountingError, CorruptFile, KgqaError
 from kgqa_hpc.runs.chain import build_chain
 from kgqa_hpc.runs.open import kept_prompts
 from kgqa_hpc.runs.trust import texts_of
 from kgqa_hpc.steps.item import Done, Outcome, Retry, begin, end
 from kgqa_hpc.steps.step import retrace
+from kgqa_hpc.store.atomic import write_file
 from kgqa_hpc.store.run_folder import RunFolder
+
+SUFFIX = ".parquet"
+# The key, in a file's metadata, of the facts about its shard: `sampled`: digest of ids and groups of its anchors;
+# `waiting`: groups of the items that have not ended; `lists`: (group, status, reason) of items that yielded a list
+# of records; `requests`: RequestCounts.rows(); `columns`: Columns.types of its lines. Or `problem` alone: class,
+# message and cure of the error that kept the shard from being staged.
+FACTS = b"kgqa"
+# Columns of a staged file. `question_length`, `answer_length`: characters (null: no pair). `bytes`: approximate length
+# of `record`, the JSON of the record without its closing brace (null: no pair).
+# `lost`: the line for lost.jsonl (null: none). `single`: the row stands for its item, not for one of a list of records.
+# `same`, `words`: the question's words and their digest, in rows that judges accepted, to find duplicates.
+SCHEMA = pa.schema(
+    [
+        ("id", pa.string()),
+        ("grp", pa.string()),
+        ("status", pa.string()),
+        ("reason", pa.string()),
+        ("question_length", pa.int32()),
+        ("answer_length", pa.int32()),
+        ("single", pa.bool_()),
+        ("bytes", pa.int32()),
+        ("record", pa.string()),
+        ("lost", pa.string()),
+        ("same", pa.binary(16)),
+        ("words", pa.string()),
+    ]
+)
 
 
 class Stager:
@@ -165,6 +183,35 @@ class Stager:
             "same": digest,
             "words": text,
         }
+
+
+def staged_table(rows: list[dict[str, Any]], columns: Columns) -> pa.Table:
+    """Rows as a table of SCHEMA, each record as a line of JSON with all columns; changes the rows."""
+    for row in rows:
+        if (record := row["record"]) is not None:
+            # Lengths are taken before nulls are added, because the number of nulls depends on the shard.
+            row["bytes"] = len(orjson.dumps(record))
+            row["record"] = orjson.dumps(columns.conform(record))[:-1]
+    return pa.table({name: [row.get(name) for row in rows] for name in SCHEMA.names}, SCHEMA)
+
+
+def write_staged(path: Path, table: pa.Table) -> None:
+    """Write a staged file whole or not at all, with checksums of its pages. Raises DiskFull, StoreError."""
+    sink = pa.BufferOutputStream()
+    pq.write_table(
+        table,
+        sink,
+        compression="lz4",  # fast, because staged files are read once or twice
+        use_dictionary=["grp", "status", "reason"],
+        write_statistics=False,
+        write_page_checksum=True,
+    )
+    write_file(path, sink.getvalue(), durable=False)
+
+
+def sampled_digest(ids: list[str], groups: list[str]) -> str:
+    """A digest of the anchors of a shard, given as they are stored."""
+    return hashlib.blake2b(orjson.dumps([ids, groups]), digest_size=16).hexdigest()
 
 
 def repeated_steps(run: RunFolder, config: RunConfig) -> Callable[[Anchor, dict[str, Any]], dict[str, Any]]:

@@ -23,8 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from kgqa_hpc.dataset.read import FinishedWork, open_work
-from kgqa_hpc.dataset.stage import Stager
-from kgqa_hpc.dataset.staged import SUFFIX
+from kgqa_hpc.dataset.stage import SUFFIX, Stager
 from kgqa_hpc.errors import InputError, StoreError
 from kgqa_hpc.store.lease import Heartbeat, Lease, Leases
 from kgqa_hpc.store.queue import ShardQueue

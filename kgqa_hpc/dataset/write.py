@@ -10,10 +10,10 @@ Arrow's JSON reader, so both forms hold the same values.
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import ExitStack
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import islice, pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import orjson
@@ -22,9 +22,9 @@ import pyarrow.json as pj
 import pyarrow.parquet as pq
 
 from kgqa_hpc.columns import Type
-from kgqa_hpc.dataset.candidates import ACCEPTED, LOST, REJECTED, Candidates, Fate
+from kgqa_hpc.dataset.candidates import ACCEPTED, LOST, REJECTED, ROWS, Candidates, Staged, StagedFile
 from kgqa_hpc.dataset.columns import value_at
-from kgqa_hpc.dataset.staged import SUFFIX, Staged, StagedFile, write_staged
+from kgqa_hpc.dataset.stage import SUFFIX, write_staged
 from kgqa_hpc.errors import StoreError
 from kgqa_hpc.threads import usable_cores
 
@@ -38,6 +38,71 @@ PART_BYTES = 100 * 1000 * 1000
 # and bytes of records copied at once, for fewer and larger writes to the many files.
 SORT_KEYS, SORT_FILES, SORT_ROWS, SORT_MEMORY = 100_000, 256, 4096, 64 << 20
 COPIED = pa.schema([("rank", pa.int64()), ("record", pa.string()), ("lost", pa.string())])
+
+
+class Outcome(NamedTuple):
+    """An outcome of rows: their file, the name of its Parquet files without number, and the ending of their lines."""
+
+    file: str
+    stem: str
+    ending: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Fate:
+    """The staged rows in the order of the dataset, with the outcome of each.
+
+    `codes` are positions in `outcomes`, `sizes` the approximate bytes of the lines: int32 of shape (rows,).
+    `parts`: names of the parts of the split.
+    """
+
+    staged: Staged
+    outcomes: list[Outcome]
+    codes: np.ndarray
+    sizes: np.ndarray
+    parts: tuple[str, ...] = ()
+
+    def rows(self, member: str, value: str) -> np.ndarray:
+        """Numbers of the rows whose outcome has this value of `file` or `stem`, ascending: uint32, shape (n,)."""
+        matches = np.array([getattr(outcome, member) == value for outcome in self.outcomes], bool)
+        return np.flatnonzero(matches[self.codes]).astype(np.uint32)
+
+    def lines(self, rows: np.ndarray, column: str = "record") -> Iterator[bytes]:
+        """The lines of these rows in their file: records with the decided fields at their ends, or items (`lost`)."""
+        for numbers, table in self.staged.read([column], rows):
+            staged_lines = table[column].cast(pa.binary()).to_numpy()
+            for line, code in zip(staged_lines, self.codes[numbers].tolist(), strict=True):
+                yield line + self.outcomes[code].ending
+
+
+def fate_of(candidates: Candidates) -> Fate:
+    """The outcomes of all candidates, after all rules."""
+    database = candidates.database
+    database.execute(
+        """CREATE TABLE outcome AS SELECT (row_number() OVER (ORDER BY file, reason, part) - 1)::INTEGER AS code,
+           file, reason, part FROM (SELECT DISTINCT file, reason, part FROM candidate)"""
+    )
+    outcomes = []
+    for file, reason, part in database.execute(
+        "SELECT file, reason, part FROM outcome ORDER BY code"
+    ).fetchall():
+        decided = {"accepted": file == ACCEPTED, "reason": reason} | (
+            {"split": part} if candidates.parts else {}
+        )
+        ending = b"\n" if file == LOST else b"," + orjson.dumps(decided)[1:] + b"\n"
+        outcomes.append(Outcome(file, f"{file}-{part}" if part and file == ACCEPTED else file, ending))
+    batches: pa.RecordBatchReader = database.sql(
+        """SELECT code, coalesce(bytes, 0)::INTEGER AS bytes FROM candidate AS c JOIN outcome AS o
+           ON c.file = o.file AND c.reason IS NOT DISTINCT FROM o.reason AND c.part IS NOT DISTINCT FROM o.part
+           ORDER BY row"""
+    ).to_arrow_reader(ROWS)
+    codes, sizes = np.empty((2, len(candidates)), np.int32)
+    row = 0
+    for batch in batches:  # ten million rows at once would take 160 MB more
+        end = row + len(batch)
+        codes[row:end], sizes[row:end] = batch["code"], batch["bytes"]
+        row = end
+    return Fate(candidates.staged, outcomes, codes, sizes, candidates.parts)
 
 
 def ordered(candidates: Candidates, fate: Fate, column: str, scratch: Path) -> Fate:

@@ -16,11 +16,11 @@ import pytest
 
 from kgqa_hpc.config import parse_config
 from kgqa_hpc.dataset.accounting import Accounting
-from kgqa_hpc.dataset.candidates import Candidates, open_candidates
+from kgqa_hpc.dataset.candidates import Candidates, Staged, StagedFile, open_candidates
 from kgqa_hpc.dataset.columns import Columns
 from kgqa_hpc.dataset.duplicates import signatures, words
 from kgqa_hpc.dataset.merge import merge
-from kgqa_hpc.dataset.staged import SCHEMA, SUFFIX, Staged, StagedFile
+from kgqa_hpc.dataset.stage import SCHEMA, SUFFIX
 from kgqa_hpc.store.partition import read_shards_manifest
 from kgqa_hpc.store.run_folder import RunFolder
 from kgqa_hpc.store.shards import read_result, read_summary, write_result

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 from kgqa_hpc.cli import app
-from kgqa_hpc.dataset.combine import COUNTS, FILES, Mixture, apportion, combine, counts_of, largest
+from kgqa_hpc.dataset.combine import COUNTS, FILES, Mixture, combine, counts_of
 from kgqa_hpc.dataset.merge import merge
 from kgqa_hpc.errors import FingerprintMismatch, InputError
 from kgqa_hpc.store.run_folder import RunFolder
@@ -161,7 +161,8 @@ def test_counts_keep_to_the_shares_and_never_ask_for_more_than_there_is(
     have = have[: len(shares)]
     counts = counts_of(have, shares, None)
     total = sum(counts)
-    assert total == largest(have, shares)
+    with pytest.raises(InputError, match=f"ask for at most {total:,},"):
+        counts_of(have, shares, 10_000_000)
     assert all(0 <= count <= most for count, most in zip(counts, have, strict=True))
     quotas = [total * share / sum(shares) for share in shares]
     assert all(abs(count - quota) < 1 + 1e-6 for count, quota in zip(counts, quotas, strict=True))
@@ -179,7 +180,7 @@ def test_counts_keep_to_the_shares_and_never_ask_for_more_than_there_is(
     ],
 )
 def test_counts_follow_the_largest_remainder(number: int, shares: list[float], counts: list[int]) -> None:
-    assert apportion(number, shares) == counts
+    assert counts_of([number] * len(shares), shares, number) == counts
 
 
 def test_a_share_that_is_none_is_refused() -> None:

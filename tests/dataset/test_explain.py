@@ -72,7 +72,7 @@ def test_an_item_in_a_journal_is_read_where_it_got_farthest_and_a_finished_one_i
     run = make_run()
     folder = run.folder.results("main")
     folder.mkdir(parents=True)
-    header = {"pass": "main", "shard": "shard-000001", "fingerprint": "x", "shard_sha256": "y"}
+    header = run.folder.origin("main").header("shard-000001", run.manifest.entry("shard-000001").sha256)
     whole = next(r for r in run.records("shard-000001") if r["id"] == run.ids[10])
     half = {**whole, "status": "open", "trace": whole["trace"][:2], "verdicts": {}}
     states = []

@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 
 from kgqa_hpc.columns import Column
 from kgqa_hpc.dataset import write as writing
-from kgqa_hpc.dataset.candidates import Fate, Outcome
+from kgqa_hpc.dataset.candidates import Staged, StagedFile
 from kgqa_hpc.dataset.columns import Columns, fitting
-from kgqa_hpc.dataset.staged import Staged, StagedFile, staged_table, write_staged
-from kgqa_hpc.dataset.write import write_dataset
+from kgqa_hpc.dataset.stage import staged_table, write_staged
+from kgqa_hpc.dataset.write import Fate, Outcome, write_dataset
 from tests.dataset.conftest import records_of
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)

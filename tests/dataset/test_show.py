@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 from kgqa_hpc.cli import app
 from kgqa_hpc.dataset.combine import combine
-from kgqa_hpc.dataset.files import Where
+from kgqa_hpc.dataset.files import condition_of
 from kgqa_hpc.dataset.publish import export
 from kgqa_hpc.dataset.show import render, show, why_none
 from kgqa_hpc.errors import InputError
@@ -100,7 +100,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> list[RunFolder]:
 
 
 def test_show_export_and_combine_keep_what_fits(runs: list[RunFolder], tmp_path: Path) -> None:
-    where = Where.of(["easy"], ["score=6"])
+    where = condition_of(["easy"], ["score=6"])
     run = runs[0]
     fit = [
         one["id"]
@@ -117,7 +117,7 @@ def test_show_export_and_combine_keep_what_fits(runs: list[RunFolder], tmp_path:
     assert told["runs"][0]["accepted"] == len(fit)
     assert told["filtered"] > 0
     assert told["where"] == "difficulty IN ('easy') AND features.\"score\" >= 6.0"
-    records = show(run.path, number=1000, where=Where.of(condition="features.score >= 6 -- enough"))
+    records = show(run.path, number=1000, where=condition_of(condition="features.score >= 6 -- enough"))
     assert [one["id"] for one in records] == [
         one["id"] for one in records_of(run.dataset) if one["features"]["score"] >= 6
     ]
@@ -135,15 +135,15 @@ def test_show_export_and_combine_keep_what_fits(runs: list[RunFolder], tmp_path:
 )
 def test_a_condition_that_is_none_is_refused(difficulty: list[str], scores: list[str], said: str) -> None:
     with pytest.raises(InputError, match=said):
-        Where.of(difficulty, scores)
+        condition_of(difficulty, scores)
 
 
 def test_a_score_or_difficulty_that_no_record_has_is_named(
     runs: list[RunFolder], merged: Any, tmp_path: Path
 ) -> None:
     with pytest.raises(InputError, match='Could not find key "quality"') as caught:
-        show(runs[0].path, where=Where.of((), ["quality=1"]))
+        show(runs[0].path, where=condition_of((), ["quality=1"]))
     assert "DESCRIBE accepted" in caught.value.cure
     with pytest.raises(InputError, match="difficulty"):
-        export(merged[0].folder, "csv", tmp_path / "csv", Where.of(["hard"]))
+        export(merged[0].folder, "csv", tmp_path / "csv", condition_of(["hard"]))
     assert not (tmp_path / "csv").exists()

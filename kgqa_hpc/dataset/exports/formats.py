@@ -237,7 +237,6 @@ class _Harness(_Values):
     def write(self, source: ExportSource, folder: Path) -> None:
         super().write(source, folder)
         jinja = templates("kgqa_hpc.dataset.exports")  # of Python and YAML, without any foreign text
-        jinja.filters["repr"] = repr
         test = "test" if "test" in source.splits else source.splits[0]
         values = {
             "run": source.digest[:16],

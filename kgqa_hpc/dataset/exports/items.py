@@ -33,32 +33,29 @@ Json = dict[str, Any]
 FIELDS = ("analysis", "draft_question", "draft_answer", "reflection")
 
 
-def items_of(work: FinishedWork) -> Iterator[tuple[int, Json, Json]]:
-    """Finished items in the order of the sample: row in anchors.h5, anchor, the item's record."""
-    pairs = chain.from_iterable(map(work.pairs, work.manifest.shards))
-    for row, (anchor, item) in enumerate(pairs):
-        if item is not None:
-            yield row, anchor, item
+def parts_by_id(
+    work: FinishedWork, folder: Path, part: Callable[[Json, Json], Json]
+) -> Callable[[str], tuple[int, Json]]:
+    """A function from the id of a finished item to its row in anchors.h5 and its `part(anchor, item)`.
 
+    The parts are in a temporary database in `folder`. The function raises InputError for an id of another run.
+    """
+    path = folder / ".items.sqlite"
+    items = sqlite3.connect(path)
+    items.execute("PRAGMA journal_mode = OFF")  # one transaction, which ends with the connection
+    items.execute("CREATE TABLE item (id TEXT PRIMARY KEY, number INTEGER, part BLOB)")
+    pairs = enumerate(chain.from_iterable(map(work.pairs, work.manifest.shards)))
+    rows = ((item["id"], row, orjson.dumps(part(anchor, item))) for row, (anchor, item) in pairs if item)
+    items.executemany("INSERT INTO item VALUES (?, ?, ?)", rows)
+    path.unlink()
 
-class ItemsById:
-    """Random access to parts of items, `part(anchor, item)`, by item id; stored in a database in `folder`."""
-
-    def __init__(self, work: FinishedWork, folder: Path, part: Callable[[Json, Json], Json]) -> None:
-        path = folder / ".items.sqlite"
-        self._items = sqlite3.connect(path)
-        self._items.execute("PRAGMA journal_mode = OFF")  # one transaction, which ends with this object
-        self._items.execute("CREATE TABLE item (id TEXT PRIMARY KEY, number INTEGER, part BLOB)")
-        rows = ((item["id"], row, orjson.dumps(part(anchor, item))) for row, anchor, item in items_of(work))
-        self._items.executemany("INSERT INTO item VALUES (?, ?, ?)", rows)
-        path.unlink()
-
-    def find(self, item_id: str) -> tuple[int, Json]:
-        """The row of an item in anchors.h5, and its part. Raises InputError for an id of another run."""
-        row = self._items.execute("SELECT number, part FROM item WHERE id = ?", (item_id,)).fetchone()
+    def find(item_id: str) -> tuple[int, Json]:
+        row = items.execute("SELECT number, part FROM item WHERE id = ?", (item_id,)).fetchone()
         if row is None:
             raise InputError(f"{item_id} is none of this run's items", "merge again")
         return row[0], orjson.loads(row[1])
+
+    return find
 
 
 class Reasoning:
@@ -75,11 +72,11 @@ class Reasoning:
                 continue  # a pass that cannot be read any more; its thoughts are still in the trace
             self._writers |= {step.label: step for step in steps if step.asks and step.adds == "output"}
         self._judges = {step.label for step in work.config.steps} - self._writers.keys()
-        self._items = ItemsById(work, folder, self._part)
+        self._find = parts_by_id(work, folder, self._part)
 
     def of(self, record: Mapping[str, Any]) -> str:
         """The reasoning behind a record, with its column `reasoning` (MedQA); empty if there is none."""
-        _, item = self._items.find(record["provenance"]["anchor"]["id"])
+        _, item = self._find(record["provenance"]["anchor"]["id"])
         return "\n\n".join(filter(None, [item["reasoning"], record.get("reasoning")]))
 
     def _part(self, anchor: Json, item: Json) -> Json:
@@ -127,33 +124,21 @@ def write_published(run: RunFolder, accepted: Path, target: Path) -> None:
         file.writelines(_lines(run, map(orjson.loads, lines), target.parent))
 
 
-def _lines(run: RunFolder, records: Iterator[dict[str, Any]], folder: Path) -> Iterator[bytes]:
-    work = open_work(run)
-    # Without an order of its own, the dataset is in the order of the sample: one pass over the results.
-    by_id = None if work.config.dataset.order is None else ItemsById(work, folder, _raw_answers)
-    in_order = items_of(work)
+def _lines(run: RunFolder, records: Iterator[Json], folder: Path) -> Iterator[bytes]:
+    find = parts_by_id(open_work(run), folder, _raw_answers)
     for record in records:
         if "graphlet_id" not in record:
             raise InputError(f"{record['id']} is no graphlet", "this format is for graphlets alone")
-        anchor = record["provenance"]["anchor"]["id"]
-        if by_id is not None:
-            row, item = by_id.find(anchor)
-        else:
-            row, _, item = next((entry for entry in in_order if entry[2]["id"] == anchor), (-1, {}, {}))
-        if not item:
-            raise InputError(
-                f"{anchor} does not stand in the order of the sample",
-                "merge again, with dataset.order as it is",
-            )
+        row, item = find(record["provenance"]["anchor"]["id"])
         yield orjson.dumps(_published(row, record, item)) + b"\n"
 
 
-def _raw_answers(anchor: dict[str, Any], item: dict[str, Any]) -> dict[str, Any]:
+def _raw_answers(anchor: Json, item: Json) -> Json:
     """The raw answers of an item by step."""
     return {"trace": [{"step": entry["step"], "text": entry["text"]} for entry in item["trace"]]}
 
 
-def _published(row: int, record: dict[str, Any], item: dict[str, Any]) -> dict[str, Any]:
+def _published(row: int, record: Json, item: Json) -> Json:
     """The published form of an accepted record; `row` is its anchor's row in anchors.h5, `item` holds the raw answers.
 
     `text` is the last answer of the first step that wrote, `filtering_text` that of the first judge; else empty.

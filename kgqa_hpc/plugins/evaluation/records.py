@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from kgqa_hpc.dataset.files import Where, require_whole
+from kgqa_hpc.dataset.files import require_whole, selector
 from kgqa_hpc.errors import InputError
 from kgqa_hpc.plugins.evaluation.agreement import MISSING, Codes, Floats
 from kgqa_hpc.plugins.evaluation.ratings import Ratings
@@ -39,7 +39,7 @@ def records(source: Path, where: str | None = None) -> Iterator[dict[str, Any]]:
     elif where:
         raise InputError(f"{source}: --where needs a merged run", "name the run's folder")
     for path in files:
-        holds = Where(where or "").selector(path.parent, path.stem)
+        holds = selector(path.parent, path.stem, where or "")
         for line, record in json_objects(path):
             if not isinstance(record.get("id"), str | int):
                 raise InputError(f"{path} line {line}: no id", "every line is an object with an id")
