@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from heapq import merge
-from itertools import chain, combinations
+from itertools import chain, combinations, islice, zip_longest
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
@@ -84,14 +84,8 @@ def answer_fields(answers: Sequence[str]) -> dict[str, Any]:
 
 def in_turn(shares: list[Iterator[T]], number: int) -> Iterator[T]:
     """Take an item from each group in turn, up to `number` items."""
-    while shares and number > 0:
-        for share in list(shares):
-            item = next(share, None)
-            if item is None:
-                shares.remove(share)
-            elif number > 0:
-                number -= 1
-                yield item
+    rounds = chain.from_iterable(zip_longest(*shares))
+    return islice((item for item in rounds if item is not None), number)
 
 
 def own_words(text: str) -> str | None:

@@ -81,8 +81,7 @@ class Routes:
 
     def degree(self, node: int) -> int:
         """Number of neighbours of a node."""
-        ends = np.sort(self.incidence.around(node))
-        return int(np.count_nonzero(np.diff(ends))) + (len(ends) > 0)
+        return int(first_of_runs(np.sort(self.incidence.around(node))).sum())
 
     def space(
         self,

@@ -55,7 +55,7 @@ class Assembly:
         properties: Mapping[str, pa.Array] | None = None,
     ) -> None:
         """Add a batch of node rows of `file`."""
-        columns = {"node": self._ids.numbers(_large(ids)), "name": _normalized(names)}
+        columns = {"node": self._ids.numbers(ids.cast(pa.large_string())), "name": _normalized(names)}
         self._nodes.add(file, line_of, types, properties or {}, columns)
 
     def edges(
@@ -68,7 +68,7 @@ class Assembly:
         properties: Mapping[str, pa.Array] | None = None,
     ) -> None:
         """Add a batch of edge rows of `file`."""
-        source, target = self._ids.pairs(_large(sources), _large(targets))
+        source, target = self._ids.pairs(*(ends.cast(pa.large_string()) for ends in (sources, targets)))
         self._edges.add(file, line_of, types, properties or {}, {"source": source, "target": target})
 
     def finish(
@@ -225,7 +225,7 @@ class _Batches:
         encoded = types.dictionary_encode()
         codes = [self._types.setdefault(kind, len(self._types)) for kind in encoded.dictionary.to_pylist()]
         batch = {**columns, "type": np.array(codes, np.int32)[encoded.indices.to_numpy()]}
-        batch |= {_PROPERTY + name: _large(cells) for name, cells in properties.items()}
+        batch |= {_PROPERTY + name: cells.cast(pa.large_string()) for name, cells in properties.items()}
         for name in dict.fromkeys((*self.columns, *batch)):
             if name not in self.columns:
                 before = self._starts[-1]
@@ -269,13 +269,9 @@ class _Batches:
         return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
 
 
-def _large(values: pa.Array) -> pa.Array:
-    return values if values.type == pa.large_string() else values.cast(pa.large_string())
-
-
 def _normalized(names: pa.Array) -> pa.Array:
     """The names in NFC. Arrow sorts a run of accents in quadratic time, so Python normalises long names."""
-    names = _large(names)
+    names = names.cast(pa.large_string())
     if (pc.max(pc.binary_length(names)).as_py() or 0) <= _LONG_NAME:
         return pc.utf8_normalize(names, "NFC")
     return pa.array([normalized("NFC", name) for name in names.to_pylist()], pa.large_string())

@@ -11,7 +11,6 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 
 from kgqa_hpc.errors import GraphFormatError
@@ -52,7 +51,7 @@ def read_table(
 
 def constant(value: str, size: int) -> pa.Array:
     """An array that repeats one text."""
-    return pa.array([value], pa.large_string()).take(pa.array(np.zeros(size, dtype=np.int64)))
+    return pa.repeat(pa.scalar(value, pa.large_string()), size)
 
 
 def unique(names: Sequence[str]) -> list[str]:
