@@ -8,7 +8,7 @@ from typing import Any
 import yaml
 
 from kgqa_hpc.config import parse_config
-from kgqa_hpc.engines.engine import EngineInfo
+from kgqa_hpc.engines.engine import EngineInfo, Response
 from kgqa_hpc.run import Run
 from kgqa_hpc.runs.chain import build_chain
 from kgqa_hpc.steps.step import Step
@@ -32,6 +32,11 @@ def chain_of(*steps: Any, **sections: Any) -> list[Step]:
     """The steps of a pass, built as a run builds them; arguments as of `config_of`."""
     config = parse_config(config_of(*steps, **sections), "the test")
     return build_chain(config, "main", EngineInfo("scripted", "1", "scripted-1"))
+
+
+def stop(text: str) -> Response:
+    """A whole answer of an engine."""
+    return Response("x", text, "stop")
 
 
 def written(path: Path, config: dict[str, Any]) -> Path:

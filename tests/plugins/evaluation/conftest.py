@@ -6,9 +6,6 @@ import pytest
 
 from tests.plugins.evaluation.pairs import record
 from tests.record_runs import jsonl
-from tests.steps.conftest import stop
-
-__all__ = ["merged_run", "stop"]
 
 
 @pytest.fixture

@@ -2,7 +2,6 @@
 
 import json
 import random
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,14 +11,13 @@ import sacrebleu
 from rouge_score.rouge_scorer import RougeScorer
 
 from kgqa_hpc.anchors.anchor import Anchor
-from kgqa_hpc.engines.engine import Response
 from kgqa_hpc.errors import InputError
 from kgqa_hpc.plugins.evaluation import score as module
 from kgqa_hpc.plugins.evaluation.records import records
 from kgqa_hpc.plugins.evaluation.score import ASPECTS, read_pairs, render, score, write_joined
 from kgqa_hpc.steps.item import Item
 from kgqa_hpc.steps.step import Done, Reject, Retry, Step
-from tests.record_runs import chain_of, config_of, jsonl, made_run
+from tests.record_runs import chain_of, config_of, jsonl, made_run, stop
 
 TEXT = "the kinase binds β-catenin (p53) in human cells and regulates growth , by 3.5 % of α-synuclein"
 WORDS = TEXT.split()
@@ -199,7 +197,6 @@ def test_items_that_were_not_judged_are_in_no_mean_and_counted(tmp_path: Path) -
         score(four(tmp_path), judged=jsonl(tmp_path / "other.jsonl", [{"id": "x", "features": {}}]))
 
 
-StopAnswer = Callable[[str], Response]
 SCORES = dict(zip(ASPECTS, (5, 4, 3, 2, 0), strict=True))
 
 
@@ -214,7 +211,7 @@ def item(prediction: str | None) -> Item:
     return Item(anchor, output=output | ({} if prediction is None else {"prediction": prediction}))
 
 
-def test_the_judge_sees_all_three_texts_and_its_scores_are_features(step: Step, stop: StopAnswer) -> None:
+def test_the_judge_sees_all_three_texts_and_its_scores_are_features(step: Step) -> None:
     pair = item("It carries iron.")
     seen = step.request(pair, 0, 1).messages[-1]["content"]
     assert all(text in seen for text in ("What does it do?", "It carries copper.", "It carries iron."))
@@ -223,7 +220,7 @@ def test_the_judge_sees_all_three_texts_and_its_scores_are_features(step: Step, 
 
 
 @pytest.mark.parametrize("wrong", [-1, 6, True, 2.5, "3"])
-def test_an_answer_outside_0_to_5_is_asked_again(step: Step, stop: StopAnswer, wrong: object) -> None:
+def test_an_answer_outside_0_to_5_is_asked_again(step: Step, wrong: object) -> None:
     answer = json.dumps({"reasoning": "x", **SCORES, "relevance": wrong})
     assert isinstance(step.take(item("It."), stop(answer), 0), Retry)
 

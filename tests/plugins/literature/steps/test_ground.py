@@ -1,18 +1,15 @@
 """Retrieve and ground: documents come from the index, quotes from the documents or not at all."""
 
 import json
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from kgqa_hpc.anchors.anchor import Anchor
-from kgqa_hpc.engines.engine import Response
 from kgqa_hpc.steps.item import Item
 from kgqa_hpc.steps.step import Ask, Done, Reject, Retry, Step
-from tests.record_runs import chain_of
+from tests.record_runs import chain_of, stop
 
-StopAnswer = Callable[[str], Response]
 TEXT = "ATP7B carries copper\nout of liver cells (P<0.001). It does not carry iron."
 
 
@@ -46,7 +43,7 @@ def test_the_query_is_question_and_answer_and_k_is_in_the_schema(pair: Item) -> 
     assert request.schema["properties"]["documents"]["maxItems"] == 3
 
 
-def test_documents_are_read_one_by_one_and_real_quotes_get_their_place(pair: Item, stop: StopAnswer) -> None:
+def test_documents_are_read_one_by_one_and_real_quotes_get_their_place(pair: Item) -> None:
     retrieve, ground = grounding()
     assert isinstance(retrieve.take(pair, stop(hits(TEXT, "Nothing here.")), 0), Done)
     assert "carries" not in pair.trace[0]["text"]
@@ -76,9 +73,7 @@ def test_documents_are_read_one_by_one_and_real_quotes_get_their_place(pair: Ite
         "...",
     ],
 )
-def test_altered_and_foreign_quotes_are_dropped_and_counted(
-    pair: Item, stop: StopAnswer, planted: str
-) -> None:
+def test_altered_and_foreign_quotes_are_dropped_and_counted(pair: Item, planted: str) -> None:
     retrieve, ground = grounding()
     retrieve.take(pair, stop(hits(TEXT)), 0)
     ground.take(pair, stop(said(True, planted, "carries copper")), 0)
@@ -86,7 +81,7 @@ def test_altered_and_foreign_quotes_are_dropped_and_counted(
     assert pair.annotations["quotes_dropped"] == 1
 
 
-def test_a_pair_without_documents_is_asked_nothing_and_has_no_support(pair: Item, stop: StopAnswer) -> None:
+def test_a_pair_without_documents_is_asked_nothing_and_has_no_support(pair: Item) -> None:
     retrieve, ground = grounding()
     retrieve.take(pair, stop(hits()), 0)
     assert not ground.asks_about(pair)
@@ -94,16 +89,14 @@ def test_a_pair_without_documents_is_asked_nothing_and_has_no_support(pair: Item
     assert pair.annotations["relevant_documents"] == 0
 
 
-def test_no_more_than_k_documents_are_read_and_too_little_support_rejects(
-    pair: Item, stop: StopAnswer
-) -> None:
+def test_no_more_than_k_documents_are_read_and_too_little_support_rejects(pair: Item) -> None:
     retrieve, ground = grounding(k=1, minimum=1)
     retrieve.take(pair, stop(hits(TEXT, TEXT)), 0)
     assert ground.take(pair, stop(said(False)), 0) == Reject("ground: too few relevant documents")
     assert "relevant" not in pair.output["documents"][1]
 
 
-def test_an_unreadable_answer_asks_about_the_same_document_again(pair: Item, stop: StopAnswer) -> None:
+def test_an_unreadable_answer_asks_about_the_same_document_again(pair: Item) -> None:
     retrieve, ground = grounding()
     retrieve.take(pair, stop(hits(TEXT, TEXT)), 0)
     before = ground.request(pair, 0, 1).messages
@@ -111,9 +104,7 @@ def test_an_unreadable_answer_asks_about_the_same_document_again(pair: Item, sto
     assert ground.request(pair, 1, 1).messages == before
 
 
-def test_sentences_named_by_number_are_quotes_and_the_schema_knows_no_others(
-    pair: Item, stop: StopAnswer
-) -> None:
+def test_sentences_named_by_number_are_quotes_and_the_schema_knows_no_others(pair: Item) -> None:
     retrieve, ground = grounding(prompt="ground_sentences")
     retrieve.take(pair, stop(hits(TEXT)), 0)
     request = ground.request(pair, 0, 1)
@@ -129,7 +120,7 @@ def test_sentences_named_by_number_are_quotes_and_the_schema_knows_no_others(
     assert (pair.annotations["quotes_kept"], pair.annotations["quotes_dropped"]) == (2, 1)
 
 
-def test_documents_with_as_many_sentences_have_the_very_same_schema(pair: Item, stop: StopAnswer) -> None:
+def test_documents_with_as_many_sentences_have_the_very_same_schema(pair: Item) -> None:
     """An engine compiles a grammar when it first sees it; there are as many as numbers of sentences."""
     retrieve, ground = grounding(prompt="ground_sentences")
     retrieve.take(pair, stop(hits(TEXT, "One. Two. Three.")), 0)
@@ -138,7 +129,7 @@ def test_documents_with_as_many_sentences_have_the_very_same_schema(pair: Item, 
     assert ground.request(pair, 0, 1, 1).schema is first
 
 
-def test_a_document_without_a_text_has_no_number_to_name(pair: Item, stop: StopAnswer) -> None:
+def test_a_document_without_a_text_has_no_number_to_name(pair: Item) -> None:
     retrieve, ground = grounding(prompt="ground_sentences")
     retrieve.take(pair, stop(hits("")), 0)
     schema = ground.request(pair, 0, 1).schema

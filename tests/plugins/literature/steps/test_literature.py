@@ -2,7 +2,6 @@
 
 import json
 from collections import Counter
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -10,17 +9,15 @@ import yaml
 
 from kgqa_hpc import stages
 from kgqa_hpc.anchors.anchor import Anchor
-from kgqa_hpc.engines.engine import Response
 from kgqa_hpc.plugins.evaluation.records import records
 from kgqa_hpc.plugins.literature.judges import JudgeCriteria, JudgeDecision, JudgeOptions, JudgeSupport
 from kgqa_hpc.steps.item import Item
 from kgqa_hpc.steps.step import Done
 from kgqa_hpc.store.run_folder import RunFolder
 from kgqa_hpc.store.shards import AnchorsFile
-from tests.record_runs import chain_of, config_of, jsonl, made_run, written
+from tests.record_runs import chain_of, config_of, jsonl, made_run, stop, written
 from tests.work.rig import Processes, kill_and_finish
 
-StopAnswer = Callable[[str], Response]
 TEXT = (
     "Complexin-3 (Cplx3) clamps vesicles in the retina of mice. Deletion of Cplx3 leads to more release. "
     "TP53 and catalase were not changed."
@@ -54,7 +51,7 @@ def pairs(*entries: tuple[str, ...]) -> str:
     return json.dumps({"pairs": rows})
 
 
-def test_one_abstract_gives_many_records_and_each_drop_has_its_reason(item: Item, stop: StopAnswer) -> None:
+def test_one_abstract_gives_many_records_and_each_drop_has_its_reason(item: Item) -> None:
     (extract,) = chain_of({"use": "extract", "per_protein": 2}, anchors=ABSTRACTS)
     cases = [
         ("Cplx3", "What does Cplx3 do?", None),
@@ -73,9 +70,7 @@ def test_one_abstract_gives_many_records_and_each_drop_has_its_reason(item: Item
     assert [record["reason"] for record in item.records or ()] == expected
 
 
-def test_an_abstract_that_says_nothing_ends_well_without_records_and_nobody_is_asked_on(
-    item: Item, stop: StopAnswer
-) -> None:
+def test_an_abstract_that_says_nothing_ends_well_without_records_and_nobody_is_asked_on(item: Item) -> None:
     extract, organism = chain_of("extract", "organism", anchors=ABSTRACTS)
     assert isinstance(extract.take(item, stop(pairs()), 0), Done)
     assert item.records == []
@@ -91,7 +86,7 @@ def test_an_abstract_that_says_nothing_ends_well_without_records_and_nobody_is_a
     ],
 )
 def test_a_scope_stays_and_the_main_organism_stands_for_all(
-    item: Item, stop: StopAnswer, answer: str, organisms: list[str | None]
+    item: Item, answer: str, organisms: list[str | None]
 ) -> None:
     extract, organism = chain_of("extract", "organism", anchors=ABSTRACTS)
     scopes = ("All", "Rattus norvegicus", "Not sure")
@@ -104,7 +99,7 @@ def test_a_scope_stays_and_the_main_organism_stands_for_all(
 
 
 def test_names_are_mapped_to_one_entry_and_taken_out_of_the_texts_or_rejected_by_class(
-    item: Item, stop: StopAnswer, tmp_path: Path
+    item: Item, tmp_path: Path
 ) -> None:
     (tmp_path / "sprot.fasta").write_text(SPROT)
     mapping = {"use": "map_protein", "proteins": str(tmp_path / "sprot.fasta")}

@@ -1,22 +1,18 @@
 """What a question asks for stands in columns of its record: by a rule, and by a judge beside it."""
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
 
 from kgqa_hpc.anchors.anchor import Anchor
-from kgqa_hpc.engines.engine import Response
 from kgqa_hpc.plugins.evaluation.records import records
 from kgqa_hpc.plugins.literature.judges import CHOICES, question_form, question_type
 from kgqa_hpc.prompts.prompt import load_prompt
 from kgqa_hpc.steps.item import Item
 from kgqa_hpc.steps.step import Ask, Done, Step
-from tests.record_runs import chain_of, config_of, jsonl, made_run
-
-StopAnswer = Callable[[str], Response]
+from tests.record_runs import chain_of, config_of, jsonl, made_run, stop
 
 
 @pytest.mark.parametrize(
@@ -79,7 +75,7 @@ def test_both_prompts_offer_the_types_of_the_rule() -> None:
     ],
 )  # fmt: skip
 def test_a_record_is_judged_once_and_an_unreadable_type_leaves_the_column_empty(
-    judge: Step, stop: StopAnswer, text: str, kind: str | None
+    judge: Step, text: str, kind: str | None
 ) -> None:
     item = item_of("Where is it?")
     assert "Question: Where is it?" in judge.request(item, 0, 1).messages[-1]["content"]
@@ -87,7 +83,7 @@ def test_a_record_is_judged_once_and_an_unreadable_type_leaves_the_column_empty(
     assert item.output["judged_question_type"] == kind
 
 
-def test_each_kept_record_of_many_is_judged_in_turn(judge: Step, stop: StopAnswer) -> None:
+def test_each_kept_record_of_many_is_judged_in_turn(judge: Step) -> None:
     item = item_of("What does it bind?", "What?", "How long is it?", rejected=1)
     assert isinstance(judge.take(item, stop(answer("interaction")), 0), Ask)
     assert "How long is it?" in judge.request(item, 0, 1, turn=1).messages[-1]["content"]

@@ -3,7 +3,6 @@
 import gzip
 import json
 from collections import Counter
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,15 +11,13 @@ import pytest
 from kgqa_hpc.anchors.anchor import Anchor
 from kgqa_hpc.config import parse_config
 from kgqa_hpc.dataset.publish import export
-from kgqa_hpc.engines.engine import Response
 from kgqa_hpc.errors import ConfigError, InputError
 from kgqa_hpc.plugins.literature.rephrase import Examples, options_trouble
 from kgqa_hpc.steps.item import Item
 from kgqa_hpc.steps.step import Done, Reject, Retry, Step
 from kgqa_hpc.store.run_folder import RunFolder
-from tests.record_runs import chain_of, config_of, jsonl, made_run
+from tests.record_runs import chain_of, config_of, jsonl, made_run, stop
 
-StopAnswer = Callable[[str], Response]
 FORMATS = Path(__file__).parents[5] / "shared" / "data" / "formats"
 WRONG = ["Ferritin", "Albumin", "Transferrin", "Hepcidin"]
 REASONS = ["It carries copper.", "It stores iron.", "It binds much.", "It carries iron.", "It stops iron."]
@@ -48,7 +45,7 @@ def pubmedqa(**changes: Any) -> str:
     return json.dumps({**fields, "final_decision": "no", **changes})
 
 
-def test_the_place_of_the_right_option_is_drawn_evenly_and_by_the_seed(stop: StopAnswer) -> None:
+def test_the_place_of_the_right_option_is_drawn_evenly_and_by_the_seed() -> None:
     steps = rephrase("medqa"), rephrase("medqa", seed=43)
     places, moved = Counter[int](), 0
     for number in range(1000):
@@ -64,7 +61,7 @@ def test_the_place_of_the_right_option_is_drawn_evenly_and_by_the_seed(stop: Sto
     assert moved > 900
 
 
-def test_the_reasoning_takes_each_option_in_its_final_order_beside_the_source_pair(stop: StopAnswer) -> None:
+def test_the_reasoning_takes_each_option_in_its_final_order_beside_the_source_pair() -> None:
     step, reason_of = rephrase("medqa"), dict(zip(["ATP7B", *WRONG], REASONS, strict=True))
     for number in range(20):
         item = pair(f"r{number}")
@@ -77,7 +74,7 @@ def test_the_reasoning_takes_each_option_in_its_final_order_beside_the_source_pa
     assert item.output["answer"] == "ATP7B"
 
 
-def test_a_prompt_may_still_ask_for_the_reasoning_in_a_single_text(stop: StopAnswer) -> None:
+def test_a_prompt_may_still_ask_for_the_reasoning_in_a_single_text() -> None:
     item = pair()
     rephrase("medqa", prompt="demo_rephrase_medqa").take(item, stop(medqa(reasoning="So.")), 0)
     assert item.output["reasoning"] == "So."
@@ -95,7 +92,7 @@ def test_a_prompt_may_still_ask_for_the_reasoning_in_a_single_text(stop: StopAns
         (["Ferritin"], "number of options"),
     ],
 )
-def test_options_that_are_none_are_asked_for_again(stop: StopAnswer, wrong: list[str], trouble: str) -> None:
+def test_options_that_are_none_are_asked_for_again(wrong: list[str], trouble: str) -> None:
     assert options_trouble("ATP7B", wrong) == trouble
     assert isinstance(rephrase("medqa").take(pair(), stop(medqa(wrong=wrong)), 0), Retry)
 
@@ -113,7 +110,7 @@ def test_options_that_are_none_are_asked_for_again(stop: StopAnswer, wrong: list
     ],
 )
 def test_what_was_cut_off_or_yes_or_no_cannot_answer_is_asked_for_again(
-    stop: StopAnswer, form: str, changes: dict[str, Any], trouble: str
+    form: str, changes: dict[str, Any], trouble: str
 ) -> None:
     answer = {"medqa": medqa, "pubmedqa": pubmedqa}[form]
     assert isinstance(rephrase(form).take(pair(), stop(answer()), 0), Done)
@@ -121,7 +118,7 @@ def test_what_was_cut_off_or_yes_or_no_cannot_answer_is_asked_for_again(
 
 
 @pytest.mark.skipif(not FORMATS.exists(), reason="NO REAL FILES: shared/data/formats is not there")
-def test_no_question_of_the_benchmark_itself_would_be_asked_for_again(stop: StopAnswer) -> None:
+def test_no_question_of_the_benchmark_itself_would_be_asked_for_again() -> None:
     step = rephrase("pubmedqa")
     items = json.loads(gzip.decompress((FORMATS / "pubmedqa_ori_pqal.json.gz").read_bytes()))
     assert len(items) == 1000
@@ -130,7 +127,7 @@ def test_no_question_of_the_benchmark_itself_would_be_asked_for_again(stop: Stop
         assert isinstance(step.take(pair(), stop(answer), 0), Done), item["QUESTION"]
 
 
-def test_a_decision_and_its_context_come_from_the_answer_and_the_verified_quotes(stop: StopAnswer) -> None:
+def test_a_decision_and_its_context_come_from_the_answer_and_the_verified_quotes() -> None:
     with_quotes, without = pair(), pair()
     with_quotes.output["documents"] = [
         {"id": "1", "snippets": [{"text": "It carries copper."}]},
