@@ -169,18 +169,18 @@ class Candidates:
 
     def count(self, accounting: Accounting) -> None:
         """Add the outcome of every row to the accounting."""
-        outcomes = "SELECT grp, status, reason, single, count(*) FROM candidate GROUP BY ALL ORDER BY ALL"
-        for group, status, reason, single, number in self.database.execute(outcomes).fetchall():
+        outcomes = """SELECT grp, status, reason, single, count(*), count(question_length) FROM candidate
+                      GROUP BY ALL ORDER BY ALL"""
+        for group, status, reason, single, number, pairs in self.database.execute(outcomes).fetchall():
+            counts = accounting.group(group)
+            counts.pairs += pairs
+            counts.outliers += number if reason == LENGTH else 0
             if single:
-                accounting.group(group).add(status, reason, number)
+                counts.add(status, reason, number)
             elif status in (ACCEPTED, REJECTED):
                 records = accounting.records.setdefault(group, RecordCounts())
                 records.sampled += number
                 records.add(status, reason, number)
-        pairs = "SELECT grp, count(question_length), count(*) FILTER (reason = ?) FROM candidate GROUP BY grp"
-        for group, number, outliers in self.database.execute(pairs, [LENGTH]).fetchall():
-            counts = accounting.group(group)
-            counts.pairs, counts.outliers = number, outliers
 
 
 @contextmanager

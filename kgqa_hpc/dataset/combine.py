@@ -220,7 +220,7 @@ def _write_card(
         "tags": ["synthetic"],
         **configurations(data_files(folder), sums),
     }
-    facts = [gather_facts(run, document["program"]) for run in runs]
+    facts = [gather_facts(run) for run in runs]
     card = (
         templates("kgqa_hpc.dataset")
         .get_template("combined_card.md.j2")

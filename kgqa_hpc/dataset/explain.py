@@ -1,20 +1,23 @@
-"""The history of one item: its anchor, prompts, raw answers, verdicts, versions and files.
+"""`kgqa explain`: the anchor, prompts, raw answers, verdicts, versions and files of an item, as data and as text.
 
 Prompts are not stored with the item but rendered again from the prompt modules. Each request holds the sha256 of
 its module; a prompt whose module has changed since is not shown.
 """
 
+import json
+from functools import partial
 from os.path import commonprefix
 from pathlib import Path
+from textwrap import wrap
 from typing import Any
 
 from kgqa_hpc import __version__
 from kgqa_hpc.anchors.anchor import Anchor
 from kgqa_hpc.config import RunConfig, decision_of
 from kgqa_hpc.dataset.accounting import LENGTH
+from kgqa_hpc.dataset.card import templates
 from kgqa_hpc.dataset.filters import REASONS
 from kgqa_hpc.dataset.read import has_ended, stored_records
-from kgqa_hpc.dataset.show import render_history as render
 from kgqa_hpc.errors import InputError, PromptError
 from kgqa_hpc.runs import kept_prompts, run_config
 from kgqa_hpc.runs.chain import build_chain, kind_of
@@ -24,8 +27,10 @@ from kgqa_hpc.steps.step import Step, retrace
 from kgqa_hpc.store.partition import read_shards_manifest
 from kgqa_hpc.store.run_folder import RunFolder
 from kgqa_hpc.store.shards import AnchorsFile
+from kgqa_hpc.text.plain_text import plain, plain_line
 
-__all__ = ["explain", "render"]
+WIDTH = 110
+SHOWN = 300  # characters of a value
 
 
 def explain(folder: Path, item: str) -> dict[str, Any]:
@@ -218,3 +223,40 @@ def _requests(
             messages = list(of[entry["step"]].request(final, entry["attempt"], config.seed).messages)
         requests.append({**entry, "messages": messages, "note": note})
     return requests
+
+
+def render(history: dict[str, Any]) -> str:
+    """The history as text (history.txt.j2), without control characters from the texts of the item."""
+    jinja = templates("kgqa_hpc.dataset")
+    jinja.filters |= {"rule": _rule, "block": _block, "short": _short, "table": _table}
+    jinja.filters |= {"line": lambda value: plain_line(str(value)), "json": partial(_json, indent=1)}
+    fields = history["output"] | history.get("record", {})
+    text = plain(jinja.get_template("history.txt.j2").render(**history, fields=fields))
+    return "\n".join(line.rstrip() for line in text.split("\n"))
+
+
+def _rule(title: str) -> str:
+    return (f" {plain_line(title)} " if title else "").center(WIDTH, "─")
+
+
+def _block(text: object) -> str:
+    """The text in lines of at most WIDTH characters, indented."""
+    lines = str(text).split("\n")
+    return "\n".join(f"  {part}" for line in lines for part in wrap(line, WIDTH - 4) or [""])
+
+
+def _short(value: object) -> str:
+    text = plain_line(value if isinstance(value, str) else _json(value))
+    return text if len(text) <= SHOWN else f"{text[: SHOWN - 1]}…"
+
+
+def _table(nodes: list[list[str]]) -> str:
+    """Nodes as lines with aligned columns, numbered from 0."""
+    rows = [("#", "id", "name", "type"), *((str(number), *node) for number, node in enumerate(nodes))]
+    columns = [[plain_line(str(cell)) for cell in column] for column in zip(*rows, strict=True)]
+    padded = [[cell.ljust(max(map(len, column))) for cell in column] for column in columns]
+    return "\n".join(map("  ".join, zip(*padded, strict=True)))
+
+
+def _json(value: object, indent: int | None = None) -> str:
+    return json.dumps(value, ensure_ascii=False, default=str, indent=indent)

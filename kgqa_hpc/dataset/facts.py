@@ -4,6 +4,7 @@ import csv
 from dataclasses import dataclass, field
 from typing import Any
 
+from kgqa_hpc import __version__
 from kgqa_hpc.kg.settings import recorded
 from kgqa_hpc.runs import run_config
 from kgqa_hpc.runs.chain import kind_of
@@ -48,7 +49,7 @@ class Facts:
     run: str
     seed: int
     licence: str
-    version: str
+    version: str = __version__
     graph: dict[str, Any] = field(default_factory=dict)
     licence_url: str | None = None
     citation: str | None = None
@@ -68,8 +69,8 @@ class Facts:
     rehearsed: bool = False  # the scripted engine made up any text or verdict
 
 
-def gather_facts(run: RunFolder, version: str) -> Facts:
-    """The facts of a run; `version` is that of this program."""
+def gather_facts(run: RunFolder) -> Facts:
+    """The facts of a run."""
     config = run_config(run)
     stated, kind = config.dataset, kind_of(config)
     attributes = (read_header(run.kg, GRAPH).get("attributes") or {}) if run.kg.exists() else {}
@@ -101,7 +102,6 @@ def gather_facts(run: RunFolder, version: str) -> Facts:
         run.manifest().digest,
         config.seed,
         licence,
-        version,
         graph={
             "source": source,
             **{key: attributes[key] for key in _ATTRIBUTES if attributes.get(key)},

@@ -198,7 +198,7 @@ def _merge(
 
             write_published(run, folder / "accepted.jsonl", folder / PUBLISHED)
         shutil.rmtree(scratch)
-        facts = gather_facts(run, __version__)
+        facts = gather_facts(run)
         write_documents(folder, run, facts, accounting, fate.staged.columns, fate.parts)
         require_wanted()
     return accounting

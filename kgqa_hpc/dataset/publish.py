@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from kgqa_hpc import __version__
 from kgqa_hpc.dataset.card import HUB_LICENCES, licence_fields
 from kgqa_hpc.dataset.exports import EXPORTS
 from kgqa_hpc.dataset.exports.items import Reasoning
@@ -116,7 +115,7 @@ def publish(run: RunFolder, folder: Path, formats: Sequence[str] = ()) -> Publis
     paths = (path for path in folder.rglob("*") if path.is_file() and path.name != MARK)
     files = sorted(path.relative_to(folder).as_posix() for path in paths)
     upload = f"hf upload --repo-type dataset OWNER/NAME {folder} ."
-    return Published(str(folder), files, _missing(run, gather_facts(run, __version__)), upload)
+    return Published(str(folder), files, _missing(run, gather_facts(run)), upload)
 
 
 def _missing(run: RunFolder, facts: Facts) -> list[str]:

@@ -1,15 +1,11 @@
-"""Texts for a terminal: the records of a dataset (`kgqa show`) and the history of an item (`kgqa explain`)."""
+"""`kgqa show`: the records of a dataset as text for a terminal."""
 
-import json
 from collections.abc import Iterator
-from functools import partial
 from itertools import islice
 from pathlib import Path
-from textwrap import wrap
 from typing import Any, Literal
 
 from kgqa_hpc.columns import COMMON_NAMES
-from kgqa_hpc.dataset.card import templates
 from kgqa_hpc.dataset.files import (
     CombinedFolder,
     open_folder,
@@ -19,11 +15,9 @@ from kgqa_hpc.dataset.files import (
     selector,
 )
 from kgqa_hpc.errors import InputError
-from kgqa_hpc.text.plain_text import plain, plain_line
+from kgqa_hpc.text.plain_text import plain_line
 
 _OMITTED = COMMON_NAMES | {"status", "attempts"}  # members shown elsewhere, or the same for the whole run
-WIDTH = 110
-SHOWN = 300  # characters of a value
 Which = Literal["accepted", "rejected", "lost"]
 
 
@@ -100,40 +94,3 @@ def value_text(value: Any) -> str:
         return ", ".join(f"{plain_line(name)}: {value_text(part)}" for name, part in value.items())
     text = {True: "yes", False: "no"}[value] if isinstance(value, bool) else plain_line(str(value))
     return text if len(text) <= 120 else f"{text[:119]}…"
-
-
-def render_history(history: dict[str, Any]) -> str:
-    """The history as text (history.txt.j2), without control characters from the texts of the item."""
-    jinja = templates("kgqa_hpc.dataset")
-    jinja.filters |= {"rule": _rule, "block": _block, "short": _short, "table": _table}
-    jinja.filters |= {"line": lambda value: plain_line(str(value)), "json": partial(_json, indent=1)}
-    fields = history["output"] | history.get("record", {})
-    text = plain(jinja.get_template("history.txt.j2").render(**history, fields=fields))
-    return "\n".join(line.rstrip() for line in text.split("\n"))
-
-
-def _rule(title: str) -> str:
-    return (f" {plain_line(title)} " if title else "").center(WIDTH, "─")
-
-
-def _block(text: object) -> str:
-    """The text in lines of at most WIDTH characters, indented."""
-    lines = str(text).split("\n")
-    return "\n".join(f"  {part}" for line in lines for part in wrap(line, WIDTH - 4) or [""])
-
-
-def _short(value: object) -> str:
-    text = plain_line(value if isinstance(value, str) else _json(value))
-    return text if len(text) <= SHOWN else f"{text[: SHOWN - 1]}…"
-
-
-def _table(nodes: list[list[str]]) -> str:
-    """Nodes as lines with aligned columns, numbered from 0."""
-    rows = [("#", "id", "name", "type"), *((str(number), *node) for number, node in enumerate(nodes))]
-    columns = [[plain_line(str(cell)) for cell in column] for column in zip(*rows, strict=True)]
-    padded = [[cell.ljust(max(map(len, column))) for cell in column] for column in columns]
-    return "\n".join(map("  ".join, zip(*padded, strict=True)))
-
-
-def _json(value: object, indent: int | None = None) -> str:
-    return json.dumps(value, ensure_ascii=False, default=str, indent=indent)

@@ -180,8 +180,8 @@ def _counts(accepted: int) -> dict[str, Any]:
     return {"sampled": accepted, "accepted": accepted, **none}
 
 
-def combined_facts(folder: CombinedFolder, version: str) -> Facts:
-    """The title and a table of the runs; `version` is that of this program."""
+def combined_facts(folder: CombinedFolder) -> Facts:
+    """The title and a table of the runs."""
     document = orjson.loads(read_bytes(folder.path / COMBINED))
     runs = {
         f"{number}, {entry['run'][:16]}": ", ".join(f"{entry[key]:,} {key}" for key in entry if key != "run")
@@ -191,7 +191,6 @@ def combined_facts(folder: CombinedFolder, version: str) -> Facts:
         run=sha256_of(folder.path / COMBINED),
         seed=0,
         licence="see the runs",
-        version=version,
         graph=runs,
         title="Questions and answers of several runs",
     )

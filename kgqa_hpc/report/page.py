@@ -11,7 +11,6 @@ import numpy as np
 import orjson
 from markupsafe import Markup
 
-from kgqa_hpc import __version__
 from kgqa_hpc.dataset.accounting import OUTCOMES, Accounting, OutcomeCounts
 from kgqa_hpc.dataset.card import group_rows
 from kgqa_hpc.dataset.facts import Facts, gather_facts
@@ -44,10 +43,7 @@ def write_report(run: RunFolder, *, all_records: bool = False) -> Path:
             f"{run.report}: is a link; the page is written into no other folder", "remove the link"
         )
     findings = read_findings(run, all_records=all_records)
-    if isinstance(run, CombinedFolder):
-        facts = combined_facts(run, __version__)
-    else:
-        facts = gather_facts(run, __version__)
+    facts = combined_facts(run) if isinstance(run, CombinedFolder) else gather_facts(run)
     notes = read_notes(run.logs)
     counts = findings.accounting
     groups = _groups(facts, counts)
