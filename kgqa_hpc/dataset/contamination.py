@@ -113,7 +113,7 @@ def _items(path: Path) -> Iterator[Any]:
 def contaminated(candidates: Candidates, tests: list[EvaluationTexts], window: int) -> np.ndarray:
     """Row numbers of the accepted records that contain a test item: int64, ascending.
 
-    Memory: about 300 bytes per word of the test sets. Raises InputError for a test set without a text that is long
+    Memory: about 250 bytes per word of the test sets. Raises InputError for a test set without a text that is long
     enough.
     """
     passages, starts, lengths = set[str](), set[tuple[str, ...]](), set[int]()

@@ -93,12 +93,11 @@ def publish(run: RunFolder, folder: Path, formats: Sequence[str] = ()) -> Publis
     writers = [EXPORTS.get(name)() for name in formats]
     refuse_foreign(folder)
     names = list(read_sums(run.dataset))  # other files are not published
-    require_whole(run.dataset, *names)
+    dataset = run.dataset.resolve()
     for name in names:
-        if (
-            run.dataset / name
-        ).resolve() != run.dataset.resolve() / name:  # a path or a link out of the folder
+        if (dataset / name).resolve() != dataset / name:  # a path or a link out of the folder
             raise damaged(run.dataset / name)
+    require_whole(run.dataset, *names)
     with replaced_folder(folder) as growing:
         for name in names:
             (growing / name).parent.mkdir(parents=True, exist_ok=True)
