@@ -159,7 +159,10 @@ def _keeps_to(response: Response, mode: Mode, schema: Schema) -> bool | None:
     text = response.text.strip()
     if mode == "none":
         return True
-    if response.finish == "length":  # of a long answer, the beginning decides
+    if response.finish == "length":  # of a long answer, the beginning decides: the name of its first property
+        first = re.match(r'\{\s*"([^"\\]*)"', text)
+        if first and mode != "json_object" and "properties" in schema:
+            return first[1] in schema["properties"]
         return text[0] in "{[" if text else None
     try:
         value = parse_json(text)

@@ -48,6 +48,7 @@ class FaultServer(http.server.ThreadingHTTPServer):
         self.knows_schema = True
         self.knows_grammar = True
         self.obeys = True
+        self.own_words = "as you like", "stop"  # text and finish of an answer that keeps to no schema
         self.key = KEY
 
     @property
@@ -112,9 +113,9 @@ class _Handler(QuietHandler):
         required = form.get("json_schema", {}).get("schema", {}).get("required", ())
         values = {"echo": prompt, **dict.fromkeys(required, ""), "ok": True}
         usage = {"prompt_tokens": len(prompt.split()), "completion_tokens": 2}
-        text = json.dumps(values) if server.obeys else "as you like"
+        text, finish = (json.dumps(values), "stop") if server.obeys else server.own_words
         mark = "somebody-else" if fault == "wrongid" else "x"
-        return 200, completion(text, FINISHES.get(fault, "stop"), usage=usage, id=mark), {}
+        return 200, completion(text, FINISHES.get(fault, finish), usage=usage, id=mark), {}
 
     def _begin(self, length: int) -> None:
         self.send_response(200)

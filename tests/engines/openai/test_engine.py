@@ -241,10 +241,14 @@ def test_the_strongest_form_that_the_server_keeps_to_is_sent_and_recorded(
     assert "structured" not in engine.info.identity(), "a run may go on when the server is another"
 
 
+@pytest.mark.parametrize(
+    "own_words",
+    [("as you like", "stop"), ('{"greeting": "Hello!"}', "stop"), ('{"greeting": "Hello, my', "length")],
+)
 def test_a_server_that_accepts_schemas_and_ignores_them_is_found_out(
-    server: FaultServer, start: Start
+    server: FaultServer, start: Start, own_words: tuple[str, str]
 ) -> None:
-    server.obeys = False
+    server.obeys, server.own_words = False, own_words
     with pytest.raises(EngineConfigError, match="ignores json_schema"):
         start(structured="json_schema")
 
