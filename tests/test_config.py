@@ -260,13 +260,6 @@ def test_the_example_prompt_works_as_a_prompt_of_a_users_folder(tmp_path: Path) 
     assert list(tmp_path.iterdir()) == [tmp_path / "my_prompts"], "no schema beside a prompt"
 
 
-def test_an_example_with_tables_of_its_own_can_be_drawn_where_it_was_written(tmp_path: Path) -> None:
-    kgqa("init", "--example", "puzzle", tmp_path / "mine.yaml")
-    run = tmp_path / "run"
-    kgqa("init", tmp_path / "mine.yaml", run)
-    assert "90 nodes of 2 types" in kgqa("import", run).stdout
-
-
 def test_an_example_replaces_no_file_and_an_unknown_one_is_told_with_the_nearest(tmp_path: Path) -> None:
     file = tmp_path / "mine.yaml"
     assert kgqa("init", "--example", "csv", file).stdout.strip() == str(file)

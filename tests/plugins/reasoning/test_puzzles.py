@@ -121,3 +121,10 @@ def test_the_model_words_the_question_and_nothing_else(
         assert kind.objection(anchor, swapped) == "is not what follows"
         if changed["question"] != fields["question"]:
             assert kind.objection(anchor, changed) == "changes the statements"
+
+
+def test_the_example_with_its_tables_is_imported_where_it_was_written(tmp_path):
+    kgqa("init", "--example", "puzzle", tmp_path / "mine.yaml")
+    run = tmp_path / "run"
+    kgqa("init", tmp_path / "mine.yaml", run)
+    assert "90 nodes of 2 types" in kgqa("import", run).stdout
