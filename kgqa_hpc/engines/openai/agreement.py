@@ -160,9 +160,9 @@ def _keeps_to(response: Response, mode: Mode, schema: Schema) -> bool | None:
     if mode == "none":
         return True
     if response.finish == "length":  # of a long answer, the beginning decides: the name of its first property
-        first = re.match(r'\{\s*"([^"\\]*)"', text)
-        if first and mode != "json_object" and "properties" in schema:
-            return first[1] in schema["properties"]
+        start = re.match(r'\{\s*"([^"\\]*)"', text)
+        if start and mode != "json_object" and "properties" in schema:
+            return start[1] in schema["properties"]
         return text[0] in "{[" if text else None
     try:
         value = parse_json(text)

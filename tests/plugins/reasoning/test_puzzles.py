@@ -10,6 +10,7 @@ from kgqa_hpc.anchors.anchor import Anchor, Source, Tools
 from kgqa_hpc.kg.relations import Relation
 from kgqa_hpc.kg.settings import graph_config, load_graph
 from kgqa_hpc.plugins.reasoning.puzzle import PuzzleAnchors, PuzzleSettings, conclusions
+from tests.command import kgqa
 
 pytest.importorskip("clingo", reason="CLINGO IS NOT INSTALLED (extra: puzzles)")
 FOLDER = Path(__file__).parents[3] / "configs" / "puzzle"
