@@ -37,20 +37,41 @@ SPLIT = Column("split", "string", "Part of the dataset; parts share nothing of w
 JSON = "json"  # the collected type of values of mixed types, stored as JSON text
 # Values of these classes, the most frequent, need no call.
 _FREQUENT = {str: "string", bool: "bool"}
+_PLAIN = {**_FREQUENT, float: "double"}
+# Parts of the provenance that records of the same requests share as one object (record.py).
+SHARED = ("prompt", "engine", "attempts")
 NULL = "null"  # the collected type of a field without any value, stored as text
 
 
 class Columns:
-    """Collector of the fields of all records; then it converts each record to the common columns."""
+    """Collector of the fields of all records; then it converts each record to the common columns.
+
+    `version` counts the changes of the columns.
+    """
 
     def __init__(self, declared: tuple[Column, ...] = ()) -> None:
         self.declared = declared
         self.types: dict[str, Type] = {name: {} for name in _DEPTHS}  # as collected, with JSON and NULL
+        self.version = 0
+        self._complete: dict[int, Any] = {}  # by id: shared parts that have all fields
 
-    def add(self, record: Mapping[str, Any]) -> None:
-        """Collect the fields of a record made by record.py."""
+    def add(self, record: Mapping[str, Any]) -> int | None:
+        """Collect the fields of a record made by record.py.
+
+        Returns the version for which `conform` would not change the record, None if it would.
+        """
+        if all(_is_complete(record[name], self.types[name], self._complete) for name in _DEPTHS):
+            for name in SHARED:
+                part = record["provenance"][name]
+                self._complete[id(part)] = part
+            return self.version
+        before = self.layout()
         for name, depth in _DEPTHS.items():
             _widen(self.types[name], record[name], depth, _type_of)
+        if self.layout() != before:
+            self.version += 1
+            self._complete.clear()
+        return None
 
     def take(self, types: Mapping[str, Any]) -> None:
         """Add the `types` that another object has collected."""
@@ -75,6 +96,23 @@ class Columns:
         gathered = (column._replace(type=_stored(self.types[column.name])) for column in GATHERED)
         columns = [*COMMON, *gathered, *self.declared, *DECIDED, *((SPLIT,) if split else ())]
         return tuple(column for column in columns if column.type)
+
+
+def _is_complete(values: Mapping[str, Any], types: Mapping[str, Type], complete: Mapping[int, Any]) -> bool:
+    """Whether a mapping has exactly these fields in their order, each with a value of its type or null.
+
+    `complete`: mappings, by id, of which this is known.
+    """
+    if [*values] != [*types]:
+        return False
+    for value, kind in zip(values.values(), types.values(), strict=True):
+        if kind.__class__ is dict:
+            whole = id(value) in complete or (isinstance(value, dict) and _is_complete(value, kind, complete))
+        else:
+            whole = kind == _PLAIN.get(value.__class__) or value is None or kind == _type_of(value)
+        if not whole:
+            return False
+    return True
 
 
 def _widen(

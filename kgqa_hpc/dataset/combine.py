@@ -37,7 +37,7 @@ from kgqa_hpc.dataset.files import (
 )
 from kgqa_hpc.dataset.publish import MARK, refuse_foreign
 from kgqa_hpc.dataset.record import THOUGHTS, RecordMaker
-from kgqa_hpc.dataset.stage import SUFFIX, staged_table, write_staged
+from kgqa_hpc.dataset.stage import SUFFIX, as_line, staged_table, write_staged
 from kgqa_hpc.dataset.write import fate_of, write_dataset
 from kgqa_hpc.errors import FingerprintMismatch, InputError
 from kgqa_hpc.runs import run_config
@@ -177,8 +177,7 @@ def _stage(runs: Sequence[RunFolder], where: str, scratch: Path) -> Staged:
                     if holds(record):
                         # Which fields become JSON text depends on all runs together.
                         plain = without_json_text({key: record.get(key) for key in names}, json_text)
-                        collected.add(plain)
-                        row |= {"status": name, "record": plain}
+                        row |= {"status": name, **as_line(plain, collected)}
                     rows.append(row)
                 path = scratch / f"records-{len(files):05d}{SUFFIX}"
                 write_staged(path, staged_table(rows, collected))

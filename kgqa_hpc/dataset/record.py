@@ -4,9 +4,12 @@ A record depends only on an anchor and its item's result (not on time, host, wor
 same results give the same bytes on every machine. docs/reference/record.md lists the fields.
 """
 
+from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
+
+import orjson
 
 from kgqa_hpc.columns import Column
 from kgqa_hpc.config import RunConfig
@@ -47,6 +50,8 @@ class RecordMaker:
         columns: dict[str, Column] = {VARIANT.name: VARIANT} if config.variants else {}
         for settings in config.steps:
             columns |= {column.name: column for column in STEPS.get(settings.use).columns_for(settings)}
+        # Equal parts of the provenance, by the requests that they describe (columns.py, SHARED).
+        self._shared: dict[bytes, dict[str, Any]] = {}
         labels = [  # of the steps whose engine keeps thoughts
             step.label
             for part in config.passes
@@ -80,7 +85,7 @@ class RecordMaker:
             "group": anchor.group,
             "verdicts": item["verdicts"],
             "features": {name: value for name, value in item["features"].items() if name not in lists},
-            "provenance": {**self._origin, **_provenance(anchor, item["trace"])},
+            "provenance": {**self._origin, **self._provenance(anchor, item["trace"])},
             **self._kind.record(anchor, fields),
         }
         if self._steps:
@@ -92,26 +97,32 @@ class RecordMaker:
                 record[column.name] = fitting(next(values, None), column.type)
         return record
 
+    def _provenance(self, anchor: Any, trace: list[dict[str, Any]]) -> dict[str, Any]:
+        """The prompt, engine and parameters of the last request of each step (by label), and all requests' tokens."""
+        requests = orjson.dumps([(entry["step"], entry["prompt"], entry["engine"]) for entry in trace])
+        if requests not in self._shared:
+            last = {entry["step"]: entry for entry in trace}
+            parts = {
+                name: {label: entry[name] for label, entry in last.items()} for name in ("prompt", "engine")
+            }
+            self._shared[requests] = {**parts, "attempts": attempts_of(trace)}
+        shared = self._shared[requests]
+        parameters = {
+            entry["step"]: {name: entry[name] for name in PARAMETERS if name in entry} for entry in trace
+        }
+        return {
+            "anchor": {"id": anchor.id, "kind": anchor.kind, "weight": anchor.weight},
+            "prompt": shared["prompt"],
+            "engine": shared["engine"],
+            "parameters": parameters,
+            "tokens": {kind: sum([entry["tokens"][kind] for entry in trace]) for kind in TOKENS},
+            "attempts": shared["attempts"],
+        }
 
-def _provenance(anchor: Any, trace: list[dict[str, Any]]) -> dict[str, Any]:
-    """The prompt, engine and parameters of the last request of each step (by label), and the tokens of all requests."""
-    prompt, engine, parameters = {}, {}, {}
-    tokens, attempts = dict.fromkeys(TOKENS, 0), dict[str, int]()
-    for entry in trace:
-        label, used = entry["step"], entry["tokens"]
-        prompt[label], engine[label] = entry["prompt"], entry["engine"]
-        parameters[label] = {name: entry[name] for name in PARAMETERS if name in entry}
-        attempts[label] = attempts.get(label, 0) + 1
-        for kind in TOKENS:
-            tokens[kind] += used[kind]
-    return {
-        "anchor": {"id": anchor.id, "kind": anchor.kind, "weight": anchor.weight},
-        "prompt": prompt,
-        "engine": engine,
-        "parameters": parameters,
-        "tokens": tokens,
-        "attempts": attempts,
-    }
+
+def attempts_of(trace: list[dict[str, Any]]) -> dict[str, int]:
+    """The number of requests by step."""
+    return dict(Counter(entry["step"] for entry in trace))
 
 
 def pair_of(fields: Mapping[str, Any]) -> tuple[str, str] | None:
@@ -132,6 +143,6 @@ def lost_record(anchor: Any, item: Mapping[str, Any]) -> dict[str, Any]:
         "reason": item["reason"],
         "kind": anchor.kind,
         "group": anchor.group,
-        "attempts": _provenance(anchor, item["trace"])["attempts"],
+        "attempts": attempts_of(item["trace"]),
         **({"refusal": last["text"]} if last.get("finish") == "refusal" else {}),
     }

@@ -111,9 +111,9 @@ class Stager:
                     item = self._redo(anchor, item)
                     requests.add(item)
                     for row in self._rows(anchor, item, lists):
-                        rows.append(row)
                         if row["record"] is not None:
-                            columns.add(row["record"])
+                            row |= as_line(row["record"], columns)
+                        rows.append(row)
                 number += 1
         except (AttributeError, IndexError, KeyError, TypeError, ValueError) as problem:
             raise AccountingError(
@@ -185,13 +185,19 @@ class Stager:
         }
 
 
+def as_line(record: dict[str, Any], columns: Columns) -> dict[str, Any]:
+    """Members of a row: a record as JSON, its length, and the version of the columns for which it is complete."""
+    line = orjson.dumps(record)
+    return {"record": line, "bytes": len(line), "version": columns.add(record)}
+
+
 def staged_table(rows: list[dict[str, Any]], columns: Columns) -> pa.Table:
-    """Rows as a table of SCHEMA, each record as a line of JSON with all columns; changes the rows."""
+    """Rows as a table of SCHEMA, each record (`as_line`) with all columns; changes the rows."""
     for row in rows:
-        if (record := row["record"]) is not None:
-            # Lengths are taken before nulls are added, because the number of nulls depends on the shard.
-            row["bytes"] = len(orjson.dumps(record))
-            row["record"] = orjson.dumps(columns.conform(record))[:-1]
+        if (line := row["record"]) is not None:
+            if row["version"] != columns.version:
+                line = orjson.dumps(columns.conform(orjson.loads(line)))
+            row["record"] = line[:-1]
     return pa.table({name: [row.get(name) for row in rows] for name in SCHEMA.names}, SCHEMA)
 
 

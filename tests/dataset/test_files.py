@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import orjson
 import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
@@ -13,7 +14,7 @@ from kgqa_hpc.columns import Column
 from kgqa_hpc.dataset import write as writing
 from kgqa_hpc.dataset.candidates import Staged, StagedFile
 from kgqa_hpc.dataset.columns import Columns, fitting
-from kgqa_hpc.dataset.stage import staged_table, write_staged
+from kgqa_hpc.dataset.stage import as_line, staged_table, write_staged
 from kgqa_hpc.dataset.write import Fate, Outcome, write_dataset
 from tests.dataset.conftest import records_of
 
@@ -73,9 +74,8 @@ def write(folder: Path, records: list[dict[str, Any]]) -> None:
     """Accepted records as merge writes them, staged in files of SHARD records with columns of their own."""
     columns, files, sizes = Columns(DECLARED), [], []
     for start in range(0, len(records), SHARD):
-        rows, own = [{"record": one} for one in records[start : start + SHARD]], Columns(DECLARED)
-        for row in rows:
-            own.add(row["record"])
+        own = Columns(DECLARED)
+        rows = [as_line(one, own) for one in records[start : start + SHARD]]
         path = folder / f".staged-{start:05d}"
         write_staged(path, staged_table(rows, own))
         columns.take(own.types)
@@ -118,6 +118,22 @@ def test_parquet_and_json_lines_hold_the_same(
     ]
     assert rows == expected
     assert [line["id"] for line in lines] == [f"g01-{i:016x}" for i in range(len(verdicts))]
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.lists(VERDICTS, max_size=8), st.data())
+def test_every_staged_line_has_the_fields_of_all_records_of_its_shard(
+    verdicts: list[dict[str, Any]], data: st.DataObject
+) -> None:
+    """Whether the fields of a record were collected before it, with it, or after it."""
+    steps = st.lists(st.sampled_from(("generate", "judge", "other")), min_size=1, max_size=3)
+    records = [record(i, one, tuple(data.draw(steps))) for i, one in enumerate(verdicts)]
+    columns = Columns(DECLARED)
+    lines = staged_table([as_line(one, columns) for one in records], columns)["record"].to_pylist()
+    for one, line in zip(records, lines, strict=True):
+        for name, kind in columns.types.items():
+            one[name] = fitting(one[name], kind)
+        assert line == orjson.dumps(one)[:-1].decode()
 
 
 @pytest.mark.parametrize(
