@@ -3,9 +3,9 @@
 #   tools/gpu_trial.sh STAGED REPORT.json      STAGED: the pieces of tools/pack_gpu_trial.sh, which puts this beside them
 #   tools/gpu_trial.sh --dry-run REPORT.json   no GPU, nothing staged: this checkout, a stand-in for each engine, all steps
 # For a bare Linux machine with an NVIDIA driver and Python 3.12 with torch and transformers; no network is used. In order: a guided
-# answer of TurboMind, a steady run, a sweep of batches, kill -9 and resume, an 8B model in AWQ's format with random weights (also
-# through LMDeploy's own pipeline), then
-# the PyTorch backend (also in a process of its own) and vLLM (where it is installed) if time is left. Each measurement is a line of REPORT.rows.jsonl as soon as
+# answer of TurboMind, a steady run, a sweep of batches, kill -9 and resume to the dataset, an 8B model in AWQ's format with random
+# weights (also through LMDeploy's own pipeline), then the PyTorch backend (also in a process of its own) and vLLM (where it is
+# installed) if time is left. Each measurement is a line of REPORT.rows.jsonl as soon as
 # it is there; REPORT.json is written anew after each step. A step that fails or takes too long does not stop the next.
 # PYTHON names the interpreter (default python3).
 # Exit: 0 what was tried worked, 1 something did not (the report says what), 2 wrong use.
@@ -152,7 +152,7 @@ awq_model() { # 8B of random weights; a small one in a rehearsal
   fi
 }
 
-kill_and_resume() { # kill -9 the engine in mid-run: the worker starts it again, and the run still comes to its end
+kill_and_resume() { # kill -9 the engine in mid-run: the worker starts it again, and the run still comes to its dataset
   local run="$WORK/kill-$1" log="$WORK/steps/kill-$1.run" worker child killed=0
   "${KGQA[@]}" init "$WORK/$1-kill.yaml" "$run" && "${KGQA[@]}" import "$run" && "${KGQA[@]}" sample "$run" || return 1
   "${KGQA[@]}" run "$run" >"$log" 2>&1 &
@@ -169,12 +169,16 @@ kill_and_resume() { # kill -9 the engine in mid-run: the worker starts it again,
   done
   wait "$worker" || { tail -n 5 "$log"; return 1; }
   [ "$killed" -eq 1 ] || { echo "the run was over before anything could be killed"; return 1; }
+  "${KGQA[@]}" merge "$run" && "${KGQA[@]}" report "$run" || return 1
   "${KGQA[@]}" status "$run" --json | "$PYTHON" -c '
-import json, sys
+import collections, json, pathlib, sys
 status = json.load(sys.stdin)
-row = {"row": "kill", "engine": sys.argv[1], "complete": status["complete"], "verdicts": status["verdicts"]}
+files = (pathlib.Path(sys.argv[2], "dataset", f"{name}.jsonl") for name in ("accepted", "rejected", "lost"))
+times = collections.Counter(json.loads(line)["id"] for file in files for line in file.read_text("utf-8").splitlines())
+once = len(times) == times.total() == status["items"]["total"]
+row = {"row": "kill", "engine": sys.argv[1], "complete": status["complete"], "verdicts": status["verdicts"], "once": once}
 print(json.dumps(row))
-sys.exit(not status["complete"])' "$1" | tee -a "$ROWS"
+sys.exit(not (status["complete"] and once))' "$1" "$run" | tee -a "$ROWS"
 }
 
 report() { # all that is known so far
@@ -233,7 +237,7 @@ step answer-turbomind 60 trial answer turbomind "$WORK/turbomind.yaml" "$ROWS" |
 step compile 180 compiled || true
 step steady-turbomind 150 steady turbomind || true
 step sweep-turbomind 150 trial sweep turbomind "$WORK/turbomind.yaml" "$ROWS" || true
-if_time kill-turbomind 75 kill_and_resume turbomind || true
+if_time kill-turbomind 85 kill_and_resume turbomind || true
 config awq 3 "$(engine turbomind "$WORK/awq")"
 if if_time awq-model 40 awq_model; then
   if_time sweep-awq 60 trial sweep awq "$WORK/awq.yaml" "$ROWS" 64 || true

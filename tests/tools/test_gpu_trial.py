@@ -75,6 +75,7 @@ def test_the_whole_trial_is_rehearsed_with_a_stand_in_and_each_row_is_there_at_o
     assert by_kind["run"]["complete"]
     assert sum(by_kind["run"]["verdicts"].values()) >= 256
     assert by_kind["kill"]["complete"]
+    assert by_kind["kill"]["once"]  # in the dataset each item has one line
     batches = [row["batch"] for row in rows if row["row"] == "bench" and row["engine"] == "turbomind"]
     assert batches[:4] == [1, 16, 24, 32]
 
