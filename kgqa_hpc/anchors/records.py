@@ -96,7 +96,7 @@ class RecordAnchors(AnchorKind):
         return {**graph_variables(anchor), "record": record, **texts}
 
     def start(self, anchor: Anchor) -> dict[str, Any]:
-        """Every field of the record that is not part of the anchor."""
+        """The fields of the source's record, with which an item begins; without those that are part of the anchor."""
         return {key: value for key, value in anchor.data["record"].items() if key not in _ANCHOR}
 
     def record(self, anchor: Anchor, fields: Mapping[str, Any]) -> dict[str, Any]:

@@ -50,7 +50,7 @@ class RecordMaker:
         columns: dict[str, Column] = {VARIANT.name: VARIANT} if config.variants else {}
         for settings in config.steps:
             columns |= {column.name: column for column in STEPS.get(settings.use).columns_for(settings)}
-        # Equal parts of the provenance, by the requests that they describe (columns.py, SHARED).
+        # Parts of the provenance that many records share (columns.py, SHARED), by the requests of which they tell.
         self._shared: dict[bytes, dict[str, Any]] = {}
         labels = [  # of the steps whose engine keeps thoughts
             step.label

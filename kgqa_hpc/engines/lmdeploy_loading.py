@@ -199,7 +199,7 @@ def load(settings: LmdeploySettings) -> tuple[Any, Path]:
     local = stage(folder, settings.stage_to) if settings.stage_to else folder
     try:
         backend = backend_config(settings, batch)
-        # Logged for each request to a Llama 3, whose template also writes the token; the prompt is right.
+        # LMDeploy warns at each request to a Llama 3, whose template writes the token too; the prompt is right.
         logging.getLogger("lmdeploy").addFilter(lambda log: "duplicate bos token" not in str(log.msg))
         # LMDeploy's tokenizer for gpt-oss drops the marks between thought and answer, and downloads a vocabulary.
         tokenizer.GptOssTokenizer = tokenizer.HuggingFaceTokenizer

@@ -280,7 +280,7 @@ def _third(state, v, slot, b, indptr, indices, starts, corners):
 
 @helper
 def _common_corner(slot_a, slot_b, goal, starts, corners):
-    """Common corner number `goal` of two slots, whose lists ascend; for goal -1 their number."""
+    """The common corner number `goal` of two slots with ascending lists of corners; for goal -1 how many they share."""
     i = starts[slot_a]
     j = starts[slot_b]
     passed = np.int64(0)

@@ -177,7 +177,7 @@ def _join_second(u, rows, marks, near):
 
 @helper
 def _sum_extension(begin, end, extension, marks, near, members, pairs):
-    """members[a]: vertices of E of class a; pairs[a, b]: slots from them to class b, 0 being fresh."""
+    """members[a]: vertices of E of class a; pairs[a, b]: slots from them to vertices of class b (0: fresh ones)."""
     for a in range(4):
         members[a] = 0
         for b in range(4):
@@ -248,7 +248,10 @@ def _count_inside(w, rows, starts, corners, marks, inside):
 
 @helper
 def _split_by_third(members, pairs, size, around, inside, patterns):
-    """From classes to patterns: `count` of E, and `slots` from pattern to pattern, 0 being fresh."""
+    """Divide the numbers by class (`members`, `pairs`) by whether a vertex is a neighbour of w: numbers by pattern.
+
+    `count[p]`: vertices of E with pattern p; `slots[p, q]`: slots from them to vertices of pattern q (0: fresh ones).
+    """
     count, slots = patterns
     for a in range(4):
         count[a] = members[a] - size[a]
