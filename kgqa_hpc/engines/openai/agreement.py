@@ -4,6 +4,7 @@ A mode is tried with a request whose natural answer breaks every schema.
 """
 
 import asyncio
+import json
 import re
 import time
 from collections.abc import Sequence
@@ -159,15 +160,17 @@ def _keeps_to(response: Response, mode: Mode, schema: Schema) -> bool | None:
     text = response.text.strip()
     if mode == "none":
         return True
+    names = None if mode == "json_object" else schema.get("properties")
     if response.finish == "length":  # of a long answer, the beginning decides: the name of its first property
-        start = re.match(r'\{\s*"([^"\\]*)"', text)
-        if start and mode != "json_object" and "properties" in schema:
-            return start[1] in schema["properties"]
-        return text[0] in "{[" if text else None
+        if names is None or not text:
+            return text[0] in "{[" if text else None
+        start = "".join(text.split())
+        openings = ("".join(f"{{{json.dumps(name, ensure_ascii=False)}:".split()) for name in names)
+        return any(start.startswith(opening) or opening.startswith(start) for opening in openings)
     try:
         value = parse_json(text)
     except ValueError:
         return False
-    if mode == "json_object" or "properties" not in schema:
+    if names is None:
         return isinstance(value, dict | list)
     return isinstance(value, dict) and set(schema.get("required", ())) <= value.keys()

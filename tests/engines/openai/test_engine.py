@@ -243,7 +243,14 @@ def test_the_strongest_form_that_the_server_keeps_to_is_sent_and_recorded(
 
 @pytest.mark.parametrize(
     "own_words",
-    [("as you like", "stop"), ('{"greeting": "Hello!"}', "stop"), ('{"greeting": "Hello, my', "length")],
+    [
+        ("as you like", "stop"),
+        ('{"greeting": "Hello!"}', "stop"),
+        ('{"greeting": "Hello, my', "length"),
+        ('{"gree', "length"),
+        ("{greeting: 'Hello, my", "length"),
+        ('["Hello, my', "length"),
+    ],
 )
 def test_a_server_that_accepts_schemas_and_ignores_them_is_found_out(
     server: FaultServer, start: Start, own_words: tuple[str, str]
