@@ -34,7 +34,7 @@ from typing import Any, ClassVar, Literal, NamedTuple
 
 from pydantic import Field
 
-from kgqa_hpc.settings import Package, Settings
+from kgqa_hpc.settings import Package, Settings, later_key
 
 Finish = Literal["stop", "length", "refusal", "error", "abort"]
 
@@ -146,9 +146,7 @@ class Price(Settings):
 
     input: float = Field(ge=0, description="Price of prompt tokens.")
     cached: float | None = Field(
-        None,
-        ge=0,
-        description="Price of cached prompt tokens; default: price.input.",
+        None, ge=0, description="Price of cached prompt tokens; default: price.input."
     )
     output: float = Field(ge=0, description="Price of answer tokens, including thoughts.")
 
@@ -179,11 +177,7 @@ class EngineSettings(Settings):
     )
 
     kind: str
-    price: Price | None = Field(
-        None,
-        exclude_if=lambda value: value is None,
-        description="Price of a million tokens.",
-    )
+    price: Price | None = later_key("Price of a million tokens.")
 
     @property
     def secret_names(self) -> tuple[str, ...]:
