@@ -149,12 +149,12 @@ def answer(number: int, step: str, attempt: int) -> tuple[str, str]:
     return json.dumps(pair), "stop"
 
 
-def work_on(item: Item, chain: list[Step], seed: int) -> dict[str, Any]:
+def work_on(item: Item, chain: list[Step]) -> dict[str, Any]:
     """Push one item through the chain as a worker does."""
     number = int(item.id.split("-")[1], 16)
     for step in chain:
         for attempt in range(ATTEMPTS):
-            request = step.request(item, attempt, seed)
+            request = step.request(item, attempt)
             text, end = answer(number, step.label, attempt)
             response = Response(request.id, text, end, 100, 10, 50, "no luck" if end == "error" else None)  # type: ignore[arg-type]
             outcome = step.take(item, response, attempt)
@@ -186,7 +186,7 @@ class SyntheticRun:
 
     def records(self, name: str) -> list[dict[str, Any]]:
         anchors = read_shard(self.folder.shard(name))
-        return [work_on(Item(Anchor.from_dict(a)), self.chain, self.config.seed) for a in anchors]
+        return [work_on(Item(Anchor.from_dict(a)), self.chain) for a in anchors]
 
     def finish(self, *names: str) -> None:
         """Write the last pass's results of the named shards; of all when none is named."""

@@ -77,7 +77,6 @@ class Scheduler:
         chain: Sequence[Step],
         engine: EngineHandle,
         limits: Limits,
-        run_seed: int,
         moved: Callable[[Task, bool], None],
         *,
         last: bool = True,
@@ -87,7 +86,7 @@ class Scheduler:
         self.counters = Counters()
         self._chain = tuple(chain)
         self._engine = engine
-        self._limits, self._run_seed = limits, run_seed
+        self._limits = limits
         self.window = limits.window  # limit of requests in flight; an engine may lower it
         self._moved = moved
         self._last = last
@@ -190,7 +189,7 @@ class Scheduler:
         requests, now = [], time.monotonic()
         for task in batch:
             step = self._chain[task.step]
-            ask = partial(step.request, task.item, task.attempt, self._run_seed, task.turn)
+            ask = partial(step.request, task.item, task.attempt, task.turn)
             request = self._guard(step, task.item, ask)
             if isinstance(request, Retry):
                 self._advance(task, request, asked=True)

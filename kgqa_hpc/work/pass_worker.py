@@ -185,7 +185,6 @@ class PassWorker:
             self._chain,
             self._engine,
             Limits(self._window, limits.attempts, limits.item_engine_deaths, limits.engine_restarts),
-            session.config.seed,
             self._moved,
             last=session.config.passes[-1].name == self._pass,
             stopped=self._session.stopped,
