@@ -6,7 +6,8 @@ import orjson
 import pytest
 
 from kgqa_hpc.engines.engine import Response
-from kgqa_hpc.steps.step import TRACE_TEXT, Done, Reject, Retry, finish, seed_of
+from kgqa_hpc.steps.item import end
+from kgqa_hpc.steps.step import TRACE_TEXT, Done, Reject, Retry, seed_of
 
 
 def test_a_request_names_item_step_and_attempt_and_carries_the_schema(item, chain):
@@ -93,13 +94,18 @@ def test_only_a_regular_end_is_data(item, chain, pair_text, response, outcome):
     assert item.verdicts == {}
 
 
-def test_the_end_of_an_item_has_a_status_and_a_reason_that_names_the_step(item, chain):
-    chain[0].take(item, Response("x", "", "length"), 0)
-    finish(item, Retry("truncated", "invalid"))
-    assert (item.status, item.reason) == ("invalid", "generate: truncated")
-    finish(item, Retry("engine error", "failed"), "judge")
-    assert (item.status, item.reason) == ("failed", "judge: engine error")
-    finish(item, Reject("judge: invalid answer"))
-    assert (item.status, item.reason) == ("rejected", "judge: invalid answer")
-    finish(item, Done())
-    assert (item.status, item.reason) == ("accepted", None)
+@pytest.mark.parametrize(
+    ("outcome", "status", "reason"),
+    [
+        (Retry("truncated", "invalid"), "invalid", "judge: truncated"),
+        (Retry("engine error", "failed"), "failed", "judge: engine error"),
+        (Reject("judge: invalid answer"), "rejected", "judge: invalid answer"),
+        (Done(), "accepted", None),
+    ],
+)
+def test_the_end_of_an_item_has_a_status_and_a_reason_that_names_the_step(
+    item, chain, pair_text, stop, outcome, status, reason
+):
+    chain[0].take(item, stop(pair_text()), 0)
+    end(item, outcome, chain[0].context.kind, "judge")
+    assert (item.status, item.reason) == (status, reason)
