@@ -112,11 +112,7 @@ class HttpEngine(PoolEngine):
                 return None
             try:
                 request = urllib.request.Request(url, data, self._headers)
-                with answer_within(request, self.settings.timeout, redirects=False) as reply:
-                    body: bytes = reply.read(LARGEST + 1)
-                if len(body) > LARGEST:
-                    raise ValueError(f"a reply of more than {LARGEST:,} bytes")
-                return body
+                return answer_within(request, self.settings.timeout, LARGEST, redirects=False)
             except (OSError, HTTPException) as problem:
                 again = not isinstance(problem, urllib.error.HTTPError) or problem.code in _AGAIN
                 if not again or number + 1 == self.settings.tries:
