@@ -201,11 +201,7 @@ class Scheduler:
             self._engine.send(requests)
 
     def _take(self, response: Response, now: float) -> None:
-        entry = self._flight.pop(response.id, None)
-        if entry is None:
-            self.counters.strays += 1
-            return
-        task, sent = entry
+        task, sent = self._flight.pop(response.id)
         if not task.shard:
             return
         if response.finish == "abort":

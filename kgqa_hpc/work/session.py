@@ -78,7 +78,6 @@ class Counters:
     retries: int = 0
     errors: int = 0
     deaths: int = 0
-    strays: int = 0
     prompt_tokens: int = 0
     completion_tokens: int = 0
     slowest: float = 0.0
