@@ -9,6 +9,7 @@ import re
 import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 
 from kgqa_hpc.engines.engine import Request, Response
 from kgqa_hpc.engines.grammar import Schema
@@ -81,20 +82,14 @@ def ask_once(settings: ChatSettings) -> None:
     Raises EngineConfigError when a server does not answer, or refuses key, address or model.
     """
 
-    async def ask() -> None:
-        for url in settings.urls:
-            api = ChatApi(url, settings, timeout_s=FOREIGN_PATIENCE_S)
-            request = PROBE._replace(max_tokens=1)
-            try:
-                await first_answer(api, request, "none", FOREIGN_PATIENCE_S, busy_suffices=True)
-            except Trouble:
-                continue  # the server is up, but busy, or it requires more than one token
-            finally:
-                await api.close()
+    def ask(url: str) -> None:
+        api, request = ChatApi(url, settings, timeout_s=FOREIGN_PATIENCE_S), PROBE._replace(max_tokens=1)
+        with suppress(Trouble):  # the server is up, but busy, or it requires more than one token
+            api.run(first_answer(api, request, "none", FOREIGN_PATIENCE_S, busy_suffices=True))
 
-    if settings.command is None:
-        with ThreadPoolExecutor(1) as thread:  # because the caller may have an event loop, as in a notebook
-            thread.submit(asyncio.run, ask()).result()
+    with ThreadPoolExecutor(1) as thread:  # because the caller may have an event loop, as in a notebook
+        for url in settings.urls if settings.command is None else ():
+            thread.submit(ask, url).result()
 
 
 class Agreement:

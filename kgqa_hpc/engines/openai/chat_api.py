@@ -17,9 +17,9 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Coroutine, Mapping
 from contextlib import asynccontextmanager, suppress
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 from urllib.parse import urlsplit, urlunsplit
 
 import orjson
@@ -36,6 +36,7 @@ from kgqa_hpc.text.streams import parse_json
 if TYPE_CHECKING:
     import aiohttp
 
+T = TypeVar("T")
 Mode = Literal["grammar", "gbnf", "json_schema", "json_object", "none"]
 VERSION_S = 5.0
 JSON = {"Content-Type": "application/json"}
@@ -232,6 +233,14 @@ class ChatApi:
                 trust_env=not loopback,
             )
         return self._session
+
+    def run(self, work: Coroutine[Any, Any, T]) -> T:
+        """The result of `work`, in an event loop of its own, which closes the connections."""
+        with asyncio.Runner() as runner:
+            try:
+                return runner.run(work)
+            finally:
+                runner.run(self.close())
 
     async def close(self) -> None:
         """Close its connections; the next request opens others, in its own event loop."""

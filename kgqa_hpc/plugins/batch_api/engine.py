@@ -5,7 +5,6 @@ the same request later waits for the same batch. The answers of an expired batch
 again. `cancel` leaves batches at the server: they are paid for, and the next process reads their answers.
 """
 
-import asyncio
 import secrets
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -99,12 +98,8 @@ class OpenAIBatchEngine:
         config = self._config
         if config.structured == "auto" and not config.command:
             agreement = Agreement([self._api], config.structured, FOREIGN_PATIENCE_S)
-            with asyncio.Runner() as runner:
-                try:
-                    for schema in (PROBE_SCHEMA, *schemas):
-                        runner.run(agreement.on(schema))
-                finally:
-                    runner.run(self._api.close())
+            for schema in (PROBE_SCHEMA, *schemas):
+                self._api.run(agreement.on(schema))
             self._mode, self._mode_words = agreement.mode, agreement.words
         most = config.requests_per_batch * config.batches
         self.info = EngineInfo(
