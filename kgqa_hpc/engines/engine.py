@@ -27,7 +27,7 @@ import importlib.metadata
 import json
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from os.path import expanduser, isdir
 from pathlib import Path
 from typing import Any, ClassVar, Literal, NamedTuple
@@ -112,7 +112,7 @@ class EngineInfo:
     server: str = ""  # version or `system_fingerprint` that a server reports
     structured: str = ""  # how a server enforces schemas (engines/openai/agreement.py)
     omitted: str = ""  # parameters that a server refuses, and their replacements
-    extra: Mapping[str, Any] = field(default_factory=dict)  # further figures for `kgqa bench`
+    gpu_uuid: str = ""  # of its first card, which `kgqa bench` watches
 
     def provenance(self) -> dict[str, str]:
         """The fields that are stored with each record (docs/guide/dataset.md)."""
