@@ -28,7 +28,7 @@ import orjson
 from pydantic import Field
 
 from kgqa_hpc import __version__
-from kgqa_hpc.engines.engine import EngineInfo, EngineSettings, Finish, Readiness, Request, Response
+from kgqa_hpc.engines.engine import EngineInfo, EngineSettings, Finish, Request, Response
 from kgqa_hpc.engines.mailbox import Mailbox
 from kgqa_hpc.engines.scripted_answers import Draw, free_text, value_for
 from kgqa_hpc.errors import EngineConfigError
@@ -232,11 +232,6 @@ class ScriptedEngine:
 
     def close(self) -> None:
         """Does nothing, because no resource is held."""
-
-    @classmethod
-    def probe(cls) -> Readiness:
-        """Always ready, because it needs no package."""
-        return Readiness(True, "always there")
 
     def _answer(self, request: Request, key: bytes, cost: Cost) -> Response:
         faults, drawn = self._config.faults, _unit(key, b"fault")

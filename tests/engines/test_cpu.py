@@ -121,11 +121,3 @@ def test_a_new_engine_says_what_the_old_one_said_also_from_a_file_that_is_named(
     assert one(second, asked).text == one(engine, asked).text
     second.close()
     second.close()
-
-
-def test_a_file_with_a_good_header_and_no_model_is_bad_input(tmp_path: Path) -> None:
-    path = tmp_path / "strange.gguf"
-    data = bundled_model().read_bytes()
-    path.write_bytes(data.replace(b"llama.embedding_length", b"llama.embedding_lengtX", 1))
-    with pytest.raises(EngineConfigError, match="cannot load this model"):
-        CpuEngine(CpuSettings(model=str(path)))

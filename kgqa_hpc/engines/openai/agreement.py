@@ -98,12 +98,12 @@ class Agreement:
     def __init__(self, apis: Sequence[ChatApi], structured: str, patience_s: float) -> None:
         self._apis, self._structured, self._patience_s = apis, structured, patience_s
         self.mode = TRIED[structured][0]
-        self._verified = True  # each server's answer has confirmed the mode
+        self._verified = list[bool]()  # of each test request: whether its answer confirms the mode
 
     @property
     def words(self) -> str:
         """The agreed mode in words, for the provenance."""
-        return self.mode if self._verified else f"{self.mode}, not verified"
+        return self.mode if self._verified and all(self._verified) else f"{self.mode}, not verified"
 
     async def on(self, schema: Schema) -> None:
         """Send each server a test request with this schema; choose a weaker mode if that is needed and allowed.
@@ -125,6 +125,7 @@ class Agreement:
                 refused, reason = False, f"{api.url} ignores {self.mode}"
             except Trouble as trouble:
                 if _ENFORCED.search(str(trouble)):
+                    self._verified.append(True)
                     return
                 refused, reason = True, str(trouble)
             if weaker := modes[modes.index(self.mode) + 1 :]:
@@ -145,9 +146,9 @@ class Agreement:
             response = await first_answer(api, request, self.mode, self._patience_s)
             honoured = _keeps_to(response, self.mode, schema)
             if honoured is not None:
-                return honoured
-        self._verified = False  # the answer was only a thought, so it shows nothing
-        return True
+                break
+        self._verified.append(honoured is not None)  # an answer that is only a thought shows nothing
+        return honoured is not False
 
 
 def _keeps_to(response: Response, mode: Mode, schema: Schema) -> bool | None:

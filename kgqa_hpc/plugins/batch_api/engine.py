@@ -18,8 +18,8 @@ from kgqa_hpc import __version__
 from kgqa_hpc.engines.clean import one_line
 from kgqa_hpc.engines.engine import EngineInfo, Request, Response
 from kgqa_hpc.engines.mailbox import Mailbox
-from kgqa_hpc.engines.openai.agreement import FOREIGN_PATIENCE_S, PROBE_SCHEMA, TRIED, Agreement, ask_once
-from kgqa_hpc.engines.openai.chat_api import ChatApi, Mode
+from kgqa_hpc.engines.openai.agreement import FOREIGN_PATIENCE_S, PROBE_SCHEMA, Agreement, ask_once
+from kgqa_hpc.engines.openai.chat_api import ChatApi
 from kgqa_hpc.engines.openai.replies import Trouble, error_code
 from kgqa_hpc.engines.openai.settings import ChatSettings
 from kgqa_hpc.errors import EngineConfigError
@@ -82,9 +82,8 @@ class OpenAIBatchEngine:
         folder = folder or Path("batches")
         self._config = config
         self._api = ChatApi(config.base_url, config)
-        self._mode: Mode = TRIED[config.structured][0]
-        self._mode_words = f"{self._mode}, not verified"
-        self.preflight([])
+        self._agreement = Agreement([self._api], config.structured, FOREIGN_PATIENCE_S)
+        self.preflight([PROBE_SCHEMA])
         self._ledger = Ledger(folder, f"{config.model} {self.info.settings}")
         self._batches = BatchProgram(config.command, folder) if config.command else BatchServer(self._api)
         self._waiting: dict[str, Request] = {}  # to be sent
@@ -97,17 +96,15 @@ class OpenAIBatchEngine:
         """Find out by test requests outside of any batch how the server enforces the schemas."""
         config = self._config
         if config.structured == "auto" and not config.command:
-            agreement = Agreement([self._api], config.structured, FOREIGN_PATIENCE_S)
-            for schema in (PROBE_SCHEMA, *schemas):
-                self._api.run(agreement.on(schema))
-            self._mode, self._mode_words = agreement.mode, agreement.words
+            for schema in schemas:
+                self._api.run(self._agreement.on(schema))
         most = config.requests_per_batch * config.batches
         self.info = EngineInfo(
             name=self.name,
             version=__version__,  # of this client
             model=config.model,
             settings=config.recorded(sampling=config.sampling.added),
-            structured=self._mode_words,
+            structured=self._agreement.words,
             omitted=self._api.dialect.learned,
             max_batch=most,
             window=most,
@@ -164,7 +161,7 @@ class OpenAIBatchEngine:
         lines: dict[str, bytes] = {}
         size = 0
         for key, request in self._waiting.items():
-            body = self._api.body(request, self._mode)
+            body = self._api.body(request, self._agreement.mode)
             entry = {"custom_id": key, "method": "POST", "url": "/v1/chat/completions", "body": body}
             line = orjson.dumps(entry) + b"\n"
             size += len(line)
