@@ -12,6 +12,9 @@ from contextlib import suppress
 from functools import partial
 from typing import Any
 
+# HTTP statuses of requests that may succeed when they are repeated.
+PASSING = (408, 409, 425, 429, *range(500, 600))
+
 
 class TooLarge(ValueError):
     """An answer above the limit of its bytes."""

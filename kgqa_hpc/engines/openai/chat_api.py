@@ -31,6 +31,7 @@ from kgqa_hpc.engines.openai import replies
 from kgqa_hpc.engines.openai.replies import Dialect, Trouble
 from kgqa_hpc.engines.openai.settings import ChatSettings
 from kgqa_hpc.errors import EngineConfigError
+from kgqa_hpc.text.services import PASSING
 from kgqa_hpc.text.streams import parse_json
 
 if TYPE_CHECKING:
@@ -41,7 +42,6 @@ Mode = Literal["grammar", "gbnf", "json_schema", "json_object", "none"]
 VERSION_S = 5.0
 JSON = {"Content-Type": "application/json"}
 _OVERLOADED = {429, 503, 529}
-_AGAIN = {408, 409, 425, 429}
 # Codes of a refusal by the provider's filter, which is the answer to this prompt.
 _FILTERED = re.compile(
     r"content_filter|content_policy|responsibleaipolicy|moderation|flagged|data_inspection_failed",
@@ -166,7 +166,7 @@ class ChatApi:
         ):
             trouble.cure = "the account has no credit left"
         else:
-            trouble.again, trouble.overloaded = status >= 500 or status in _AGAIN, status in _OVERLOADED
+            trouble.again, trouble.overloaded = status in PASSING, status in _OVERLOADED
             trouble.retry_after = replies.retry_after(headers)
         trouble.fatal = bool(trouble.cure)
         return trouble

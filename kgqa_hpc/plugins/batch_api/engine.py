@@ -24,12 +24,12 @@ from kgqa_hpc.engines.openai.replies import Trouble, error_code
 from kgqa_hpc.engines.openai.settings import ChatSettings
 from kgqa_hpc.errors import EngineConfigError
 from kgqa_hpc.plugins.batch_api.batches import Batch, BatchProgram, BatchServer, Ledger, Look
+from kgqa_hpc.text.services import PASSING
 from kgqa_hpc.text.streams import parse_json
 
 SENDINGS = 5  # number of batches that may end without an answer to a request
 _LARGEST = 150 << 20  # largest file in bytes; OpenAI accepts 200 MB
 _LEFT_OPEN = {"batch_expired", "batch_cancelled"}
-_PASSING = {408, 409, 425, 429, 500, 502, 503, 504, 529}
 
 
 class OpenAIBatchSettings(ChatSettings):
@@ -227,7 +227,7 @@ class OpenAIBatchEngine:
         for file in look.files:
             for line in self._batches.lines(file):
                 key, reply, error = _read(line)
-                passing = error_code(error) in _LEFT_OPEN or reply.get("status_code") in _PASSING
+                passing = error_code(error) in _LEFT_OPEN or reply.get("status_code") in PASSING
                 if key not in keys or (passing and sendings[key] < SENDINGS):
                     continue  # another batch may answer it
                 missing.pop(key, None)
