@@ -14,48 +14,26 @@ from kgqa_hpc.prompts.prompt import load_prompt
 from kgqa_hpc.steps.check import Check
 from kgqa_hpc.steps.step import Done
 from kgqa_hpc.testing import item, run_step
-from tests.engines.asking import valid
+from tests.engines.asking import BOOLEAN, TEXT, an_object, valid
 
 SCHEMAS: list[dict[str, Any]] = [
-    {
-        "type": "object",
-        "properties": {
-            "question": {"type": "string", "minLength": 12, "maxLength": 60},
-            "answer": {"type": "string", "maxLength": 80},
+    an_object(
+        question={"type": "string", "minLength": 12, "maxLength": 60}, answer={"type": "string", "maxLength": 80}
+    ),
+    an_object(
+        question={
+            "type": "string", "minLength": 12, "maxLength": 40, "pattern": '^(Which|¿What|In what) [^?."]*[?]$'
         },
-        "required": ["question", "answer"],
-    },
-    {
-        "type": "object",
-        "properties": {
-            "question": {
-                "type": "string",
-                "minLength": 12,
-                "maxLength": 40,
-                "pattern": '^(Which|¿What|In what) [^?."]*[?]$',
-            },
-            "answer": {"type": "string", "maxLength": 5, "pattern": "^It .+[.!]$"},
-            "note": {"type": "string", "maxLength": 30, "pattern": "^(.|\\n)+$"},
-        },
-    },
-    {"type": "object", "properties": {'a "b\\ é': {"type": "boolean"}, "n": {"type": "integer"}}},
+        answer={"type": "string", "maxLength": 5, "pattern": "^It .+[.!]$"},
+        note={"type": "string", "maxLength": 30, "pattern": "^(.|\\n)+$"},
+    ),
+    an_object(**{'a "b\\ é': BOOLEAN, "n": {"type": "integer"}}),
     {"type": "array", "items": {"type": "integer", "minimum": 1, "maximum": 5}, "minItems": 2, "maxItems": 4},
     {"type": "array", "items": {"type": "string", "enum": ["yes", "no", 'a"b', "é"]}, "maxItems": 3},
     {"type": "array", "items": {"type": "number", "minimum": 0, "maximum": 1}, "minItems": 1, "maxItems": 9},
     {"type": "array", "items": {"type": "number", "minimum": 3, "maximum": 3}, "maxItems": 0},
-    {
-        "type": "object",
-        "properties": {
-            "nodes": {
-                "type": "array",
-                "items": {
-                    "type": "object",
-                    "properties": {"id": {"type": "integer"}, "w": {"type": "number"}},
-                },
-            }
-        },
-    },
-]
+    an_object(nodes={"type": "array", "items": an_object(id={"type": "integer"}, w={"type": "number"})}),
+]  # fmt: skip
 
 
 TOKEN = re.compile(r'"(?:\\.|[^"\\])*"|\[(?:\\.|[^\]\\])*\]|\{\d+,\d+\}|[a-z][a-z0-9]*|[(|)?]| ')
@@ -127,8 +105,7 @@ def test_every_string_of_a_shipped_prompts_grammar_passes_the_checks_rules_of_fo
 
 
 def test_a_string_without_a_bound_gets_one_and_one_beyond_what_llama_cpp_takes_is_lowered() -> None:
-    schema = {"type": "object", "properties": {"a": {"type": "string"}}}
-    assert "char{0,400}" in ebnf(schema)
+    assert "char{0,400}" in ebnf(an_object(a=TEXT))
     assert "char{0,1999}" in ebnf({"type": "string", "maxLength": 10_000})
 
 

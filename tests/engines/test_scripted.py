@@ -15,21 +15,9 @@ from kgqa_hpc.engines.mailbox import Mailbox
 from kgqa_hpc.engines.scripted import Batch, Cost, GpuModel, ScriptedEngine, ScriptedSettings
 from kgqa_hpc.engines.scripted_answers import Draw
 from kgqa_hpc.errors import EngineConfigError
-from tests.engines.asking import answers_of, user, valid
+from tests.engines.asking import BOOLEAN, QA, TEXT, an_object, answers_of, user, valid
 
-QA = {
-    "type": "object",
-    "properties": {"question": {"type": "string"}, "answer": {"type": "string"}},
-    "required": ["question", "answer"],
-}
-JUDGE = {
-    "type": "object",
-    "properties": {
-        "question_reasoning": {"type": "string"},
-        "valid_question": {"type": "boolean"},
-        "original_answer_valid": {"type": "boolean"},
-    },
-}
+JUDGE = an_object(question_reasoning=TEXT, valid_question=BOOLEAN, original_answer_valid=BOOLEAN)
 PROMPT = "Nodes:\n- 0: Ataxia {n}\n- 1: Scoliosis (phenotype)\n\nEdges: 0-1"
 
 
@@ -112,7 +100,7 @@ def test_a_question_to_copy_is_copied(prompt: str) -> None:
 def test_most_scores_are_high_and_short_options_differ() -> None:
     options = {"type": "array", "minItems": 7, "maxItems": 7, "items": {"type": "string", "maxLength": 12}}
     score = {"type": "integer", "minimum": 0, "maximum": 10}
-    schema = {"type": "object", "properties": {"options": options, "score": score}}
+    schema = an_object(options=options, score=score)
     got = [json.loads(a.text) for a in answers([request(n, schema) for n in range(300)]).values()]
     assert all(len(set(each["options"])) == 7 for each in got)
     assert sum(each["score"] >= 7 for each in got) > 240

@@ -15,14 +15,8 @@ from kgqa_hpc.engines.lmdeploy_loading import LmdeploySettings
 from kgqa_hpc.engines.models import read_size
 from kgqa_hpc.errors import EngineConfigError
 from tests.engines import published_models as published
+from tests.engines.asking import BOOLEAN, an_object
 from tests.engines.asking import answers_of as ask
-
-SCHEMA = {
-    "type": "object",
-    "properties": {"ok": {"type": "boolean"}},
-    "required": ["ok"],
-    "additionalProperties": False,
-}
 
 
 def test_lmdeploy_refuses_wrong_settings_and_is_greedy_without_a_schema_by_default() -> None:
@@ -189,8 +183,9 @@ def test_the_tiny_model_of_doctor_is_a_model_for_lmdeploy(tmp_path: Path) -> Non
     assert size.weights > 1e6
     with native_engine(echo):
         engine = LmdeployEngine(LmdeploySettings(model=str(folder), session_len=512, max_batch_size=2))
-        engine.preflight([SCHEMA])
-        assert ask(engine, [request("r", schema=SCHEMA)])["r"].finish == "stop"
+        schema = an_object(ok=BOOLEAN)
+        engine.preflight([schema])
+        assert ask(engine, [request("r", schema=schema)])["r"].finish == "stop"
         engine.close()
 
 

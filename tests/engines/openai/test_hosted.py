@@ -8,15 +8,10 @@ import pytest
 from kgqa_hpc.engines.openai.engine import OpenAIEngine
 from kgqa_hpc.engines.openai.settings import OpenAISettings
 from kgqa_hpc.errors import EngineConfigError
-from tests.engines.asking import answers_of, user
+from tests.engines.asking import BOOLEAN, an_object, answers_of, user
 from tests.engines.openai.hosted import STRUCTURED, VENDORS, has, vendors_server
 
-SCHEMA = {
-    "type": "object",
-    "properties": {"ok": {"type": "boolean"}, "word": {"type": "string", "maxLength": 90}},
-    "required": ["ok", "word"],
-    "additionalProperties": False,
-}
+SCHEMA = an_object(ok=BOOLEAN, word={"type": "string", "maxLength": 90})
 KEY = "sk-of-a-vendor"
 
 
