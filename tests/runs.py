@@ -15,8 +15,8 @@ from kgqa_hpc.engines.engine import EngineInfo, Response
 from kgqa_hpc.runs import fingerprint
 from kgqa_hpc.runs.chain import build_chain
 from kgqa_hpc.runs.trust import effects
-from kgqa_hpc.steps.item import Item
-from kgqa_hpc.steps.step import Done, Retry, Step, finish
+from kgqa_hpc.steps.item import Item, end
+from kgqa_hpc.steps.step import Done, Retry, Step
 from kgqa_hpc.store.partition import partition, read_shards_manifest
 from kgqa_hpc.store.run_folder import RunFolder
 from kgqa_hpc.store.shards import SHARD, AnchorsFile, write_anchors, write_result
@@ -149,20 +149,20 @@ def answer(number: int, step: str, attempt: int) -> tuple[str, str]:
     return json.dumps(pair), "stop"
 
 
-def work_on(item: Item, chain: list[Step], seed: int) -> dict[str, Any]:
+def work_on(item: Item, chain: list[Step]) -> dict[str, Any]:
     """Push one item through the chain as a worker does."""
     number = int(item.id.split("-")[1], 16)
     for step in chain:
         for attempt in range(ATTEMPTS):
-            request = step.request(item, attempt, seed)
-            text, end = answer(number, step.label, attempt)
-            response = Response(request.id, text, end, 100, 10, 50, "no luck" if end == "error" else None)  # type: ignore[arg-type]
+            request = step.request(item, attempt)
+            text, how = answer(number, step.label, attempt)
+            response = Response(request.id, text, how, 100, 10, 50, "no luck" if how == "error" else None)  # type: ignore[arg-type]
             outcome = step.take(item, response, attempt)
             if not isinstance(outcome, Retry):
                 break
         if not isinstance(outcome, Done):
             break
-    finish(item, outcome)
+    end(item, outcome, step.context.kind, step.label)
     return item.to_record()
 
 
@@ -186,7 +186,7 @@ class SyntheticRun:
 
     def records(self, name: str) -> list[dict[str, Any]]:
         anchors = read_shard(self.folder.shard(name))
-        return [work_on(Item(Anchor.from_dict(a)), self.chain, self.config.seed) for a in anchors]
+        return [work_on(Item(Anchor.from_dict(a)), self.chain) for a in anchors]
 
     def finish(self, *names: str) -> None:
         """Write the last pass's results of the named shards; of all when none is named."""

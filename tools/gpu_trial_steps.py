@@ -59,7 +59,7 @@ def answer(name: str, config: str, rows: str) -> int:
         began = time.monotonic()
         info = engine.start()
         append(rows, "start", name, seconds=round(time.monotonic() - began, 2), batch=info.max_batch,
-               provenance=info.provenance(), known=dict(info.extra))  # fmt: skip
+               provenance=info.provenance(), card=info.gpu_uuid)  # fmt: skip
         began = time.monotonic()
         engine.preflight([FIXED, FREE])
         compiled = round(time.monotonic() - began, 2)

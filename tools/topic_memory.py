@@ -89,10 +89,10 @@ def questions(config: RunConfig, anchors: Sequence[Anchor], write: Write) -> lis
     """
     step = build_chain(config, "main")[0]
     items = [Item(anchor) for anchor in anchors]
-    responses = {one.id: one for one in write([step.request(item, 0, config.seed) for item in items])}
+    responses = {one.id: one for one in write([step.request(item, 0) for item in items])}
     found = []
     for item in items:
-        step.take(item, responses[step.request(item, 0, config.seed).id], 0)
+        step.take(item, responses[step.request(item, 0).id], 0)
         if (question := item.output.get("question")) is not None:
             names = [node.name for node in item.anchor.nodes]
             about = (topic_words(names[place]) for place in named(question, names))

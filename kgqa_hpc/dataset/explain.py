@@ -212,7 +212,7 @@ def _requests(
     # Prompts after a removed or changed step cannot be rendered from the recorded answers any more.
     intact = next((number for number, note in enumerate(notes) if note), len(notes))
     whole = record["trace"][:intact]
-    sent = retrace(chain, item, whole, config.seed, record["output"]) if whole else []
+    sent = retrace(chain, item, whole, record["output"]) if whole else []
     final = Item.from_record(anchor, record)
     requests = []
     for number, (entry, note) in enumerate(zip(record["trace"], notes, strict=True)):
@@ -220,7 +220,7 @@ def _requests(
         if number < len(sent):
             messages = list(sent[number].messages)
         elif note is None:
-            messages = list(of[entry["step"]].request(final, entry["attempt"], config.seed).messages)
+            messages = list(of[entry["step"]].request(final, entry["attempt"]).messages)
         requests.append({**entry, "messages": messages, "note": note})
     return requests
 

@@ -236,7 +236,7 @@ def repeated_steps(run: RunFolder, config: RunConfig) -> Callable[[Anchor, dict[
             return record
         trace, step = record["trace"], chain[-1]
         item = begin(chain[0].context.kind, anchor)
-        retrace(chain, item, trace, config.seed, record["output"])
+        retrace(chain, item, trace, record["output"])
         asked = [step.label for step in chain].index(trace[-1]["step"]) + 1 if trace else 0
         outcome: Outcome = Done()
         for step in chain[asked:]:

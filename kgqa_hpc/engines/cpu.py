@@ -14,11 +14,10 @@ import json
 import os
 import re
 import secrets
-from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any, ClassVar, Literal, NamedTuple
+from typing import Any, ClassVar, Literal
 from urllib.parse import urlsplit
 
 from pydantic import Field
@@ -83,7 +82,8 @@ class CpuEngine(PoolEngine):
         with ThreadPoolExecutor(1) as pool:
             digest = pool.submit(sha256_of, path)  # while the model loads
             self._llama = LlamaServer(path, self._slots, config.context, threads, config.chat_template)
-        self._prefixes: OrderedDict[str, _Prefix] = OrderedDict()
+        # System messages, the least recently used first: the slot of each, and the evaluated beginning of its prompts.
+        self._prefixes: dict[str, tuple[int, list[int]]] = {}
         self.progress = 0  # tokens so far; reported in heartbeats
         self.info = EngineInfo(
             name="cpu",
@@ -137,45 +137,36 @@ class CpuEngine(PoolEngine):
     def _set_back(self, messages: Sequence[Mapping[str, str]], tokens: list[int]) -> dict[str, Any]:
         """Reset the slot of this request's system message to the evaluated prefix; returns the number of the slot."""
         system = messages[0]["content"] if messages and messages[0]["role"] == "system" else ""
-        new = system not in self._prefixes
-        prefix = self._new_prefix(system) if new else self._prefixes[system]
-        self._prefixes.move_to_end(system)
-        if tokens[: len(prefix.tokens)] != prefix.tokens or len(prefix.tokens) < MARGIN:
-            return {"id_slot": prefix.slot, "cache_prompt": False}
+        earlier = self._prefixes.pop(system, None)
+        slot, prefix = self._prefixes[system] = earlier or self._new_prefix(system)
+        if tokens[: len(prefix)] != prefix or len(prefix) < MARGIN:
+            return {"id_slot": slot, "cache_prompt": False}
         # With a cached prefix only the last token is evaluated; a larger number means that the slot lost its prefix.
-        if new or self._evaluate(prefix, cached=True) != len(prefix.tokens) - 1:
+        if earlier is None or self._evaluated(slot, prefix, cached=True) != len(prefix) - 1:
             for cached in (False, True):
-                self._evaluate(prefix, cached=cached)
-        return {"id_slot": prefix.slot}
+                self._evaluated(slot, prefix, cached=cached)
+        return {"id_slot": slot}
 
-    def _new_prefix(self, system: str) -> _Prefix:
+    def _new_prefix(self, system: str) -> tuple[int, list[int]]:
         if len(self._prefixes) < self._slots:
             slot = len(self._prefixes)
         else:
-            slot = self._prefixes.popitem(last=False)[1].slot
+            slot, _ = self._prefixes.pop(next(iter(self._prefixes)))
         head = {"role": "system", "content": system}
         beginning, second = (
             self._llama.prompt_tokens([head, {"role": "user", "content": word}]) for word in ("one", "two")
         )
         same = next((i for i, (a, b) in enumerate(zip(beginning, second, strict=False)) if a != b), 0)
-        self._prefixes[system] = _Prefix(slot, beginning[: max(same - MARGIN, 0)])
-        return self._prefixes[system]
+        return slot, beginning[: max(same - MARGIN, 0)]
 
-    def _evaluate(self, prefix: _Prefix, *, cached: bool) -> int:
+    def _evaluated(self, slot: int, prefix: list[int], *, cached: bool) -> int:
         """Evaluate exactly this prefix in the slot; returns the number of tokens that were evaluated already."""
-        body = {"prompt": prefix.tokens, "n_predict": 0, "id_slot": prefix.slot, "cache_prompt": cached}
+        body = {"prompt": prefix, "n_predict": 0, "id_slot": slot, "cache_prompt": cached}
         return self._llama.complete(body).cached_tokens
 
     def _on_token(self) -> bool:
         self.progress += 1
         return self.stopped.is_set()
-
-
-class _Prefix(NamedTuple):
-    """The evaluated beginning of all prompts with one system message, and the slot that holds it."""
-
-    slot: int
-    tokens: list[int]
 
 
 def bundled_model() -> Path:

@@ -27,14 +27,14 @@ import importlib.metadata
 import json
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from os.path import expanduser, isdir
 from pathlib import Path
 from typing import Any, ClassVar, Literal, NamedTuple
 
 from pydantic import Field
 
-from kgqa_hpc.settings import Package, Settings
+from kgqa_hpc.settings import Package, Settings, later_key
 
 Finish = Literal["stop", "length", "refusal", "error", "abort"]
 
@@ -112,7 +112,7 @@ class EngineInfo:
     server: str = ""  # version or `system_fingerprint` that a server reports
     structured: str = ""  # how a server enforces schemas (engines/openai/agreement.py)
     omitted: str = ""  # parameters that a server refuses, and their replacements
-    extra: Mapping[str, Any] = field(default_factory=dict)  # further figures for `kgqa bench`
+    gpu_uuid: str = ""  # of its first card, which `kgqa bench` watches
 
     def provenance(self) -> dict[str, str]:
         """The fields that are stored with each record (docs/guide/dataset.md)."""
@@ -146,9 +146,7 @@ class Price(Settings):
 
     input: float = Field(ge=0, description="Price of prompt tokens.")
     cached: float | None = Field(
-        None,
-        ge=0,
-        description="Price of cached prompt tokens; default: price.input.",
+        None, ge=0, description="Price of cached prompt tokens; default: price.input."
     )
     output: float = Field(ge=0, description="Price of answer tokens, including thoughts.")
 
@@ -179,11 +177,7 @@ class EngineSettings(Settings):
     )
 
     kind: str
-    price: Price | None = Field(
-        None,
-        exclude_if=lambda value: value is None,
-        description="Price of a million tokens.",
-    )
+    price: Price | None = later_key("Price of a million tokens.")
 
     @property
     def secret_names(self) -> tuple[str, ...]:

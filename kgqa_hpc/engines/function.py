@@ -19,7 +19,7 @@ from typing import Any, ClassVar, Literal
 
 from pydantic import Field
 
-from kgqa_hpc.engines.engine import EngineInfo, EngineSettings, Readiness, Request, Response
+from kgqa_hpc.engines.engine import EngineInfo, EngineSettings, Request, Response
 from kgqa_hpc.engines.mailbox import PoolEngine
 from kgqa_hpc.errors import EngineConfigError
 
@@ -64,10 +64,6 @@ class FunctionEngine(PoolEngine):
         self._function = _load(settings.call)
         label = Path(settings.call).stem if settings.call.endswith(SAVED) else settings.call
         self.info = EngineInfo("function", "1", settings.model or label, max_batch=settings.concurrency)
-
-    @classmethod
-    def probe(cls) -> Readiness:
-        return Readiness(True, "calls a Python function")
 
     def answer(self, request: Request) -> Response:
         value = self._function(request.messages, request.schema, request.seed)

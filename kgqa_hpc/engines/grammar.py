@@ -1,8 +1,7 @@
 """Schemas of answers: the part of JSON Schema that every engine serves, and its grammar (EBNF).
 
 Objects have fields that are strings, numbers, integers, booleans, one of a list of texts, or lists of these; patterns
-have the forms of kgqa_hpc/text/text_form.py. Other parts (other patterns, references, alternatives, open-ended
-objects) are refused before any GPU time is spent, never ignored.
+have the forms of kgqa_hpc/text/text_form.py. The reader of prompts refuses every other part (prompts/files.py).
 
 All engines take the same grammar: llama.cpp reads it as GBNF, xgrammar (LMDeploy, vLLM, SGLang) as EBNF. Their own
 converters differ: some forbid quotes and newlines in a string with a pattern, some allow endless white space
@@ -25,51 +24,7 @@ STRING_LIMIT = 400  # characters of a string without maxLength: every answer mus
 ARRAY_LIMIT = 8  # elements of an array without maxItems
 MOST_REMEMBERED = 64  # schemas
 
-_ANNOTATIONS = {"title", "description", "default", "examples"}
-_KNOWN = {
-    "object": {"properties", "required", "additionalProperties"},
-    "array": {"items", "minItems", "maxItems"},
-    "string": {"minLength", "maxLength", "enum", "pattern"},
-    "integer": {"minimum", "maximum"},
-    "number": {"minimum", "maximum"},
-    "boolean": set(),
-}
-_LENGTHS = ("minLength", "maxLength")
-_NOT_SENT = {*_LENGTHS, "pattern"}
-
-
-def check(schema: Schema, path: str = "answer") -> None:
-    """Raise EngineConfigError, with the path, for the first part of `schema` that cannot be served.
-
-    prompts/files.py has checked its form: lists of texts in enums, required fields, nesting.
-    """
-    if "enum" in schema:
-        return
-    kind = schema.get("type")
-    if not isinstance(kind, str) or kind not in _KNOWN:
-        raise _refusal(f"{path} has the type {kind!r}")
-    if strange := set(schema) - _KNOWN[kind] - _ANNOTATIONS - {"type"}:
-        raise _refusal(f"{path} uses {', '.join(sorted(strange))}, which cannot be enforced")
-    for low, high in (_LENGTHS, ("minItems", "maxItems"), ("minimum", "maximum")):
-        if low in schema and high in schema and schema[low] > schema[high]:
-            raise _refusal(f"{path} has {low} above {high}")
-    if "pattern" in schema:
-        try:
-            if read_form(str(schema["pattern"])).room > schema.get("maxLength", STRING_LIMIT):
-                raise _refusal(f"{path} has a pattern that is longer than its maxLength")
-        except ValueError as problem:
-            raise _refusal(f"{path}: {problem}") from None
-    if kind == "array":
-        check(schema.get("items", {}), f"{path}[]")
-    if kind == "object":
-        if not schema.get("properties"):
-            raise _refusal(f"{path} is an object without properties")
-        for key, inner in schema["properties"].items():
-            check(inner, f"{path}.{key}")
-
-
-def _refusal(problem: str) -> EngineConfigError:
-    return EngineConfigError(f"schema: {problem}", "simplify the schema in the prompt's front matter")
+_NOT_SENT = {"minLength", "maxLength", "pattern"}
 
 
 def as_sent(schema: Schema) -> dict[str, Any]:
@@ -114,9 +69,12 @@ def ebnf(schema: Schema, *, ascii_only: bool = False, bounded: bool = True) -> s
 
     Raises EngineConfigError when the schema cannot be enforced.
     """
-    check(schema)
     rules = _Rules(ascii_only, bounded)
-    root = rules.of(schema)
+    try:
+        root = rules.of(schema)
+    except (KeyError, TypeError, ValueError) as problem:  # of a step that makes its schemas itself
+        cure = "simplify the schema in the prompt's front matter"
+        raise EngineConfigError(f"schema: no grammar for it: {problem}", cure) from None
     char = _ASCII if ascii_only else f"char ::= {_without('', False)}"
     return "\n".join([f"root ::= {root}", *rules.lines, char])
 
@@ -148,7 +106,7 @@ class _Rules:
         if schema["type"] == "boolean":
             return '"true" | "false"'
         methods = {"object": self._object, "array": self._array, "string": self._string}
-        return methods.get(schema["type"], _number)(schema)
+        return (methods | {"integer": _number, "number": _number})[schema["type"]](schema)
 
     def _rule(self, body: str) -> str:
         name = f"r{len(self.lines)}"

@@ -25,10 +25,9 @@ from pydantic import Field
 from kgqa_hpc.engines.engine import EngineInfo, EngineSettings, Request, Response
 from kgqa_hpc.engines.mailbox import PoolEngine
 from kgqa_hpc.errors import EngineConfigError
-from kgqa_hpc.text.services import answer_within
+from kgqa_hpc.text.services import PASSING, answer_within
 
 LARGEST = 16 * 2**20  # largest reply in bytes
-_AGAIN = {408, 425, 429, 500, 502, 503, 504, 529}
 
 
 class HttpSettings(EngineSettings):
@@ -112,13 +111,9 @@ class HttpEngine(PoolEngine):
                 return None
             try:
                 request = urllib.request.Request(url, data, self._headers)
-                with answer_within(request, self.settings.timeout, redirects=False) as reply:
-                    body: bytes = reply.read(LARGEST + 1)
-                if len(body) > LARGEST:
-                    raise ValueError(f"a reply of more than {LARGEST:,} bytes")
-                return body
+                return answer_within(request, self.settings.timeout, LARGEST, redirects=False)
             except (OSError, HTTPException) as problem:
-                again = not isinstance(problem, urllib.error.HTTPError) or problem.code in _AGAIN
+                again = not isinstance(problem, urllib.error.HTTPError) or problem.code in PASSING
                 if not again or number + 1 == self.settings.tries:
                     raise
         return None

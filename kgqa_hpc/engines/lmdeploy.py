@@ -16,7 +16,7 @@ from kgqa_hpc.engines.grammar import as_sent, remembered, structural_tag
 from kgqa_hpc.engines.lmdeploy_loading import LmdeploySettings, card, load
 from kgqa_hpc.engines.mailbox import Mailbox, serve
 from kgqa_hpc.engines.model_files import folder_digest, public_name
-from kgqa_hpc.engines.models import THOUGHTS, Thought, read_parameters, sampling_of
+from kgqa_hpc.engines.models import THOUGHTS, Thought, sampling_of
 from kgqa_hpc.errors import EngineConfigError
 
 # Requests in flight per sequence of the batch, so that the next request is tokenised before a slot becomes free.
@@ -67,7 +67,7 @@ class LmdeployEngine:
             max_batch=batch,
             window=int(batch * WINDOW_SHARE) + 1,
             stall_s=STALL_S,
-            extra={"gpu_uuid": card()[1], **read_parameters(folder)},
+            gpu_uuid=card()[1],
         )
         self._thought = self._thought_marks()
         self._formats = remembered(lambda schema: response_format(schema, self._thought))

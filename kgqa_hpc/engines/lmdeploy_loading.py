@@ -51,12 +51,10 @@ class LmdeploySettings(EngineSettings):
     model: str = Field(description="Local folder or hub id of the model.")
     revision: str | None = Field(None, description="Commit of the hub repository, which pins the weights.")
     stage_to: str | None = Field(
-        None,
-        description="Folder on the node's own disk, such as $TMPDIR, to which the model is copied once.",
+        None, description="Folder on the node's own disk, such as $TMPDIR, to which the model is copied once."
     )
     backend: Literal["turbomind", "pytorch"] = Field(
-        "turbomind",
-        description="Inference engine of LMDeploy; there is no fallback.",
+        "turbomind", description="Inference engine of LMDeploy; there is no fallback."
     )
     model_format: Literal["hf", "awq", "gptq", "compressed-tensors", "fp8", "mxfp4"] | None = Field(
         None, description="Format of the weights; default: that of the model's configuration."
@@ -84,17 +82,13 @@ class LmdeploySettings(EngineSettings):
     )
     enable_prefix_caching: bool = Field(True, description="Prefix caching; can change greedy answers.")
     structured: Literal["auto", "json_schema", "none"] | None = Field(
-        None,
-        description="Enforce the schema while decoding, with auto and json_schema; default: auto.",
+        None, description="Enforce the schema while decoding, with auto and json_schema; default: auto."
     )
     thinking: bool | Literal["qwen3", "gpt-oss"] | None = Field(
-        None,
-        description="Let the model think in its own format before the JSON answer; false: do not.",
+        None, description="Let the model think in its own format before the JSON answer; false: do not."
     )
     thinking_tokens: int = Field(
-        THINKING_TOKENS,
-        ge=1,
-        description="Maximum tokens of a thought, besides those of prompt and answer.",
+        THINKING_TOKENS, ge=1, description="Maximum tokens of a thought, besides those of prompt and answer."
     )
     keep_thoughts: bool = Field(False, description="Keep thoughts in the column `thoughts`.")
     chat_template_kwargs: dict[str, Any] | None = Field(

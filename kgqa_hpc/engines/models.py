@@ -1,9 +1,8 @@
-"""Facts about a model: its size and parameters (config.json), the marks of its thoughts, the sampling advised for it.
+"""Facts about a model: its size (config.json), the marks of its thoughts, the sampling advised for it.
 
 The batch that fits into a card is the memory minus weights and activations, divided by bytes per token.
 LMDeploy's default on a large card is a batch of 1,024, even if fewer sequences fit; the others are swapped
 out and processed again. Here the batch follows the KV cache. All estimates are rather too small than too large.
-`kgqa bench` compares with limits that follow from the parameters.
 
 Thinking models repeat themselves under greedy decoding, so the temperature that the makers of the family recommend
 replaces a prompt's temperature of 0.
@@ -33,8 +32,6 @@ SEQUENCE_TOKENS = 1700
 UNSHARED_TOKENS = 600
 # Tokens that all sequences share with prefix caching: the instructions of a run's prompts (p5: 1,331).
 SHARED_TOKENS = 4096
-# Number of experts: Mixtral and gpt-oss, Qwen, DeepSeek.
-_EXPERTS = ("num_local_experts", "num_experts", "n_routed_experts")
 
 
 class ModelSize(NamedTuple):
@@ -71,11 +68,12 @@ def read_size(folder: Path) -> ModelSize | None:
     Raises EngineConfigError when config.json is no JSON.
     """
     try:
-        config = _text_config(folder)
+        config = json.loads(read_bytes(folder / "config.json"))
     except FileNotFoundError:
         return None
     except (OSError, ValueError, RecursionError) as problem:
         raise EngineConfigError(f"{folder}/config.json cannot be read: {problem}") from None
+    config = config.get("text_config") or config.get("llm_config") or config  # the decoder of text
     keys = ("num_hidden_layers", "num_attention_heads", "hidden_size")
     layers, heads, hidden = (count_of(config.get(key)) for key in keys)
     # Layers of linear attention or of a state space need memory per sequence instead of per token.
@@ -91,13 +89,6 @@ def read_size(folder: Path) -> ModelSize | None:
         return ModelSize(layers, 1, latent + count_of(config.get("qk_rope_head_dim")), *widths, vectors=1)
     kv_heads, head_size = config.get("num_key_value_heads") or heads, config.get("head_dim")
     return ModelSize(layers, kv_heads, head_size or hidden // heads, *widths)
-
-
-def _text_config(folder: Path) -> dict[str, Any]:
-    """The model's config.json, or its part about the decoder of text."""
-    config: dict[str, Any] = json.loads(read_bytes(folder / "config.json"))
-    decoder = config.get("text_config") or config.get("llm_config") or config
-    return {"tie_word_embeddings": config.get("tie_word_embeddings"), **decoder}
 
 
 class Budget(NamedTuple):
@@ -139,49 +130,6 @@ def budget(
     # Inputs and outputs of the widest layer, in 16 bits, for the prompt tokens processed at once.
     needed = 2.0 * (prefill_tokens or PREFILL_TOKENS) * (4 * size.hidden + 3 * size.intermediate / tp)
     return Budget(tokens, batch, needed <= free - cache)
-
-
-def read_parameters(folder: Path) -> dict[str, float]:
-    """Parameters of a decoder, from its config.json; empty if it is no plain decoder (`read_size`).
-
-    `parameters`: all; `active_parameters`: number used for a token. Biases and norms are ignored; they are below a
-    thousandth.
-    """
-    if read_size(folder) is None:
-        return {}
-    config = _text_config(folder)
-
-    def count(key: str) -> int:
-        return count_of(config.get(key))
-
-    hidden, layers, vocabulary = map(count, ("hidden_size", "num_hidden_layers", "vocab_size"))
-    if not vocabulary:
-        return {}
-    heads = count("num_attention_heads")
-    if latent := count("kv_lora_rank"):  # multi-head latent attention (DeepSeek)
-        rope, plain, value = map(count, ("qk_rope_head_dim", "qk_nope_head_dim", "v_head_dim"))
-        query, wide = count("q_lora_rank"), heads * (plain + rope)
-        per_layer = hidden * query + query * wide if query else hidden * wide
-        per_layer += hidden * (latent + rope) + latent * heads * (plain + value) + heads * value * hidden
-    else:
-        size, kv_heads = count("head_dim") or hidden // heads, count("num_key_value_heads") or heads
-        per_layer = 2 * hidden * size * (heads + kv_heads)
-    attention, embedding, gate = layers * per_layer, vocabulary * hidden, 3 * hidden
-    tables = embedding if config["tie_word_embeddings"] else 2 * embedding
-    dense = count("intermediate_size")
-    experts = next(filter(None, map(count, _EXPERTS)), 0)
-    always, expert, used = attention + layers * gate * (dense or 4 * hidden), 0, 0
-    if experts:
-        plain_layers, width = count("first_k_dense_replace"), count("moe_intermediate_size") or dense
-        shared = count("shared_expert_intermediate_size") or width * count("n_shared_experts")
-        sparse = layers - plain_layers
-        always = attention + plain_layers * gate * dense + sparse * (gate * shared + hidden * experts)
-        expert = sparse * gate * width
-        used = min(count("num_experts_per_tok") or count("experts_per_token") or experts, experts)
-    return {
-        "parameters": always + experts * expert + tables,
-        "active_parameters": float(always + used * expert + embedding),
-    }
 
 
 # Default largest number of tokens of a thought; thoughts of Qwen3 take 1,000 to 10,000.

@@ -28,8 +28,7 @@ import orjson
 from pydantic import Field
 
 from kgqa_hpc import __version__
-from kgqa_hpc.engines.engine import EngineInfo, EngineSettings, Finish, Readiness, Request, Response
-from kgqa_hpc.engines.grammar import check
+from kgqa_hpc.engines.engine import EngineInfo, EngineSettings, Finish, Request, Response
 from kgqa_hpc.engines.mailbox import Mailbox
 from kgqa_hpc.engines.scripted_answers import Draw, free_text, value_for
 from kgqa_hpc.errors import EngineConfigError
@@ -204,9 +203,12 @@ class ScriptedEngine:
             name="scripted", version=__version__, model=config.model, max_batch=config.latency.batch
         )
 
-    def preflight(self, schemas_: Sequence[Mapping[str, Any]]) -> None:
-        for schema in schemas_:
-            check(schema)
+    def preflight(self, schemas: Sequence[Mapping[str, Any]]) -> None:
+        for schema in schemas:
+            try:
+                value_for(schema, "", Draw(b""), 1.0)
+            except (KeyError, ValueError) as problem:
+                raise EngineConfigError(f"schema: no value for it: {problem}", "simplify it") from None
 
     def generate(self, mailbox: Mailbox) -> Iterator[Response]:
         batch: Batch[tuple[Request, bytes, Cost]] = Batch(self._config.latency)
@@ -230,11 +232,6 @@ class ScriptedEngine:
 
     def close(self) -> None:
         """Does nothing, because no resource is held."""
-
-    @classmethod
-    def probe(cls) -> Readiness:
-        """Always ready, because it needs no package."""
-        return Readiness(True, "always there")
 
     def _answer(self, request: Request, key: bytes, cost: Cost) -> Response:
         faults, drawn = self._config.faults, _unit(key, b"fault")

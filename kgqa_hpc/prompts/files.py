@@ -12,6 +12,7 @@ of objects of these. runs/chain.py checks that the step exists, and that the sch
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from math import isfinite
 from os.path import expanduser
 from pathlib import Path
 from typing import Any, Literal, NoReturn, Self
@@ -207,6 +208,11 @@ def _field_problems(path: str, field: Any, inner: bool) -> Iterator[str]:
                 yield f"{path}: pattern is longer than maxLength"
         except ValueError as problem:
             yield f"{path}: {problem}"
+    elif kind in ("integer", "number"):
+        bounds = [field[key] for key in ("minimum", "maximum") if key in field]
+        numbers = all(type(bound) in (int, float) and isfinite(bound) for bound in bounds)
+        if not numbers or bounds != sorted(bounds):
+            yield f"{path}: minimum and maximum must be numbers, and minimum not above maximum"
     elif kind == "array":
         if not _bounded(field.get("minItems", 0), field.get("maxItems"), MOST):
             yield f"{path}: needs maxItems, a whole number up to {MOST} and not below minItems"

@@ -78,14 +78,9 @@ class CheckSettings(StepSettings):
     reject: list[Rule] = Field(
         default_factory=lambda: list(USUAL), description="Facts that reject; the others are only recorded."
     )
-    nodes: int = Field(
-        2,
-        ge=0,
-        description="Limit of few_nodes: the anchor's nodes that the pair must name.",
-    )
+    nodes: int = Field(2, ge=0, description="Limit of few_nodes: the anchor's nodes that the pair must name.")
     hops: int | None = later_key(
-        "Limit of few_hops: hops from the question's nodes to one in the answer only; default: 1.",
-        ge=1,
+        "Limit of few_hops: hops from the question's nodes to one in the answer only; default: 1.", ge=1
     )
     aliases: str | None = later_key("TSV file of more aliases: a node's name and another name of it.")
     paths = ("aliases",)

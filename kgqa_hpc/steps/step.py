@@ -4,12 +4,12 @@ The author of a step defines the fields of its answer, the variables of its prom
 item; this module turns that into requests and outcomes. A step owns no engine and no queue. The worker asks the step
 for a request, passes it the response, and acts on the outcome:
 
-    Done            the item goes to the next step; after the last one: finish(item, outcome)
+    Done            the item goes to the next step; after the last one: end(item, …)
     Ask             the same step asks again, with what it has put into item.state
-    Retry           ask again with attempt + 1; when attempts are used up: finish(item, outcome)
-    Reject          finish(item, outcome)
+    Retry           ask again with attempt + 1; when attempts are used up: end(item, …)
+    Reject          end(item, …)
 
-`take` writes output, verdicts and one trace entry per answer, and leaves the status alone; `finish` sets it.
+`take` writes output, verdicts and one trace entry per answer, and leaves the status alone; `end` sets it.
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -25,9 +25,9 @@ from kgqa_hpc.prompts.prompt import Prompt
 from kgqa_hpc.settings import StepSettings
 from kgqa_hpc.steps.answer_json import Fields, Unparseable, parse_json
 from kgqa_hpc.steps.decision import Decision, first_false
-from kgqa_hpc.steps.item import Ask, Done, Item, Outcome, Reject, Retry, checked, finish
+from kgqa_hpc.steps.item import Ask, Done, Item, Outcome, Reject, Retry, checked
 
-__all__ = ["Ask", "Done", "Outcome", "Reject", "Retry", "Step", "StepContext", "finish"]
+__all__ = ["Ask", "Done", "Outcome", "Reject", "Retry", "Step", "StepContext"]
 
 ADDS = ("output", "verdict", "column")
 TRACE_TEXT = 100_000  # characters of a raw answer that are kept
@@ -161,12 +161,12 @@ class Step:
         """Most attempts per item according to the prompt; None: the run's `runtime.attempts` apply."""
         return self.prompt.attempts if self.asks else None
 
-    def request(self, item: Item, attempt: int, run_seed: int, turn: int = 0) -> Request:
-        """The request to the engine, equal for equal item, attempt, turn and seed on any machine.
+    def request(self, item: Item, attempt: int, turn: int = 0) -> Request:
+        """The request to the engine, equal for equal item, attempt, turn and run seed on any machine.
 
         Attempts after the first use the prompt's retry temperature.
         """
-        prompt, position = self.prompt_at(turn), f"{self.label}#{turn}" if turn else self.label
+        prompt = self.prompt_at(turn)
         values = self.variables(item)
         if not prompt.variables <= values.keys():  # most judges see nothing of the anchor
             of_anchor = self.context.kind.variables(item.anchor)
@@ -174,13 +174,19 @@ class Step:
                 of_anchor["relations"] = []
             values = of_anchor | values
         return Request(
-            id=f"{item.id}/{position}/{attempt}",
+            id=f"{item.id}/{self._position(turn)}/{attempt}",
             messages=prompt.render(values),
             max_tokens=prompt.max_tokens,
             temperature=self._temperature(prompt, attempt),
-            seed=seed_of(run_seed, item.id, position, attempt),
+            seed=self._seed(item, attempt, turn),
             schema=None if prompt.last_object else prompt.schema,
         )
+
+    def _position(self, turn: int) -> str:
+        return f"{self.label}#{turn}" if turn else self.label
+
+    def _seed(self, item: Item, attempt: int, turn: int) -> int:
+        return seed_of(self.context.run_seed, item.id, self._position(turn), attempt)
 
     def _temperature(self, prompt: Prompt, attempt: int) -> float:
         if attempt:
@@ -254,14 +260,13 @@ class Step:
     def _trace_entry(self, item: Item, response: Response, attempt: int, turn: int) -> dict[str, Any]:
         """The trace entry of one response; `repaired` is set later, after parsing."""
         prompt, engine = self.prompt_at(turn), self.context.engine
-        position = f"{self.label}#{turn}" if turn else self.label
         return {
             "step": self.label,
             "attempt": attempt,
             **({"turn": turn} if turn else {}),
             "prompt": prompt.identity(),
             "engine": engine.provenance() if engine else {},
-            "seed": seed_of(self.context.run_seed, item.id, position, attempt),
+            "seed": self._seed(item, attempt, turn),
             "temperature": self._temperature(prompt, attempt),
             "text": storable(self.kept_text(response.text)),
             **({"thought": storable(response.thought)} if response.thought else {}),
@@ -300,11 +305,7 @@ def unusable(response: Response) -> Retry:
 
 
 def retrace(
-    chain: Sequence[Step],
-    item: Item,
-    trace: Sequence[Mapping[str, Any]],
-    run_seed: int,
-    output: Mapping[str, Any],
+    chain: Sequence[Step], item: Item, trace: Sequence[Mapping[str, Any]], output: Mapping[str, Any]
 ) -> list[Request]:
     """The requests of `trace`, in its order; `item` is new and receives the recorded answers again.
 
@@ -321,7 +322,7 @@ def retrace(
             continue
         while len(requests) < len(trace) and (entry := trace[len(requests)])["step"] == step.label:
             attempt, turn, tokens = entry["attempt"], entry.get("turn", 0), entry["tokens"]
-            requests.append(step.request(item, attempt, run_seed, turn))
+            requests.append(step.request(item, attempt, turn))
             counts = (tokens["prompt"], tokens["completion"], tokens["cached"])
             answer = Response(requests[-1].id, entry["text"], entry["finish"], *counts, entry["error"])
             step.take(item, answer, attempt, turn)

@@ -7,24 +7,26 @@ The timeout of `urllib` applies to each read: a server that sends a byte now and
 import socket
 import threading
 import urllib.request
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from typing import Any
 
+# HTTP statuses of requests that may succeed when they are repeated.
+PASSING = (408, 409, 425, 429, *range(500, 600))
 
-@contextmanager
+
+class TooLarge(ValueError):
+    """An answer above the limit of its bytes."""
+
+
 def answer_within(
-    request: urllib.request.Request,
-    seconds: float,
-    *,
-    read_timeout: float | None = None,
-    redirects: bool = True,
-) -> Iterator[Any]:
-    """The response; read its body inside the block. `read_timeout` is the limit of one read, default: `seconds`.
+    request: urllib.request.Request, seconds: float, largest: int, *, redirects: bool = True
+) -> bytes:
+    """The body of the answer.
 
-    Without `redirects` none is followed: a key in the headers would travel to another server.
-    Raises HTTPException, or OSError, also at the time limit.
+    Without `redirects` none is followed: a key in the headers would travel to another server. Raises TooLarge above
+    `largest` bytes, HTTPException, and OSError, also at the time limit.
     """
     handler = _Handler()
     opener = urllib.request.build_opener(handler, *([] if redirects else [_NoRedirect()]))
@@ -32,13 +34,16 @@ def answer_within(
     timer.daemon = True
     timer.start()
     try:
-        with opener.open(request, timeout=read_timeout or seconds) as answer:
-            yield answer
+        with opener.open(request, timeout=seconds) as answer:
+            body: bytes = answer.read(largest + 1)
         if handler.over:  # the body may be incomplete
             raise TimeoutError(f"no whole answer within {seconds:g} s")
     finally:
         timer.cancel()
         handler.close_sockets()
+    if len(body) > largest:
+        raise TooLarge(f"an answer of more than {largest:,} bytes")
+    return body
 
 
 class _NoRedirect(urllib.request.HTTPRedirectHandler):

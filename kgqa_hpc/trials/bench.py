@@ -150,14 +150,12 @@ def measure(
             "version": 2,
             "engine": info.provenance(),
             "gpu": None,
-            "parameters": info.extra.get("parameters"),
-            "active_parameters": info.extra.get("active_parameters"),
             "load_s": load_s,
             "preflight_s": round(time.monotonic() - began, 2),
             "steps": list(source.steps),
         }
         rows: list[dict[str, Any]] = []
-        with GpuWatch(str(info.extra.get("gpu_uuid", ""))) as gpu:
+        with GpuWatch(info.gpu_uuid) as gpu:
             document["gpu"] = gpu.name or None
             for mode in ("guided", "unguided"):
                 for size in sizes if mode == "guided" else [document["best"]["batch"]]:
@@ -309,12 +307,8 @@ def _device(nvml: Any, uuid: str) -> Any:
 def header(document: dict[str, Any]) -> list[str]:
     """The lines above the rows."""
     engine = " ".join(part for key, part in document["engine"].items() if key in ("name", "version", "model"))
-    total, active = document["parameters"], document["active_parameters"]
-    sizes = ""
-    if total and active:
-        sizes = f", {total / 1e9:,.1f} billion parameters, {active / 1e9:,.1f} used by a token"
     return [
-        f"engine    {engine} on {document['gpu'] or 'no GPU'}{sizes}",
+        f"engine    {engine} on {document['gpu'] or 'no GPU'}",
         f"start     {document['load_s']:.1f} s to load, {document['preflight_s']:.2f} s to compile the schemas",
         "",
         "mode      batch  decode tok/s  prefill tok/s  requests/s  first s  total s  busy  prefix  lost",

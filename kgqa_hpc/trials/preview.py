@@ -119,7 +119,6 @@ def _process(
             chain,
             engine,
             Limits(max(len(tasks), 1), config.runtime.attempts),
-            config.seed,
             lambda task, over: ended.append(task) if over else None,
             last=name == config.passes[-1].name,
         )
@@ -237,7 +236,7 @@ def prompts_of(anchors: Path, config: RunConfig, number: int) -> Prompts:
     ended = set[str]()
     limits = Limits(_REHEARSED, config.runtime.attempts)
     scheduler = Scheduler(
-        chain, rehearsal, limits, config.seed, lambda task, over: ended.add(task.item.id) if over else None
+        chain, rehearsal, limits, lambda task, over: ended.add(task.item.id) if over else None
     )
     kind = kind_of(config)
     scheduler.add(Task(begin(kind, anchor), "bench") for anchor in some_anchors(anchors, number))

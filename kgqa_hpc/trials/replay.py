@@ -47,7 +47,7 @@ def replay(folder: Path, anchor_id: str, *, trust: bool = False) -> dict[str, An
                 f"prompt {entry['prompt']['name']} of step {entry['step']} is not the one that was sent",
                 "put back the run's prompts; kgqa explain shows what was answered",
             )
-    requests = retrace([*steps.values()], item, record["trace"], config.seed, record["output"])
+    requests = retrace([*steps.values()], item, record["trace"], record["output"])
     sent = list(zip(record["trace"], requests, strict=False))
     answers = []
     for name, chain in chains.items():

@@ -21,7 +21,7 @@ from typing import Protocol, TypeVar
 from kgqa_hpc.engines.engine import Request, Response
 from kgqa_hpc.errors import EngineDied, EngineError, KgqaError
 from kgqa_hpc.steps.item import Item, end
-from kgqa_hpc.steps.step import Ask, Done, Outcome, Reject, Retry, Step, finish
+from kgqa_hpc.steps.step import Ask, Done, Outcome, Reject, Retry, Step
 from kgqa_hpc.terminal import LOG
 from kgqa_hpc.work.session import Counters, bring_up
 
@@ -77,7 +77,6 @@ class Scheduler:
         chain: Sequence[Step],
         engine: EngineHandle,
         limits: Limits,
-        run_seed: int,
         moved: Callable[[Task, bool], None],
         *,
         last: bool = True,
@@ -87,7 +86,7 @@ class Scheduler:
         self.counters = Counters()
         self._chain = tuple(chain)
         self._engine = engine
-        self._limits, self._run_seed = limits, run_seed
+        self._limits = limits
         self.window = limits.window  # limit of requests in flight; an engine may lower it
         self._moved = moved
         self._last = last
@@ -190,7 +189,7 @@ class Scheduler:
         requests, now = [], time.monotonic()
         for task in batch:
             step = self._chain[task.step]
-            ask = partial(step.request, task.item, task.attempt, self._run_seed, task.turn)
+            ask = partial(step.request, task.item, task.attempt, task.turn)
             request = self._guard(step, task.item, ask)
             if isinstance(request, Retry):
                 self._advance(task, request, asked=True)
@@ -202,11 +201,7 @@ class Scheduler:
             self._engine.send(requests)
 
     def _take(self, response: Response, now: float) -> None:
-        entry = self._flight.pop(response.id, None)
-        if entry is None:
-            self.counters.strays += 1
-            return
-        task, sent = entry
+        task, sent = self._flight.pop(response.id)
         if not task.shard:
             return
         if response.finish == "abort":
@@ -313,7 +308,8 @@ class Scheduler:
             if task.deaths < self._limits.item_deaths:
                 self._groups.appendleft(lost)
             else:
-                finish(task.item, Retry("engine died", lost_as="failed"), self._chain[task.step].label)
+                step = self._chain[task.step]
+                end(task.item, Retry("engine died", lost_as="failed"), step.context.kind, step.label)
                 self._fruitless = 0
                 self._moved(task, True)
         else:

@@ -185,7 +185,6 @@ class PassWorker:
             self._chain,
             self._engine,
             Limits(self._window, limits.attempts, limits.item_engine_deaths, limits.engine_restarts),
-            session.config.seed,
             self._moved,
             last=session.config.passes[-1].name == self._pass,
             stopped=self._session.stopped,
@@ -311,7 +310,6 @@ class PassWorker:
     def _show(self) -> None:
         activity = self._session.activity
         activity.open_shards = len(self._open)
-        activity.ended_open = sum(shard.ended for shard in self._open.values())
         if self._scheduler is not None:
             activity.in_flight = self._scheduler.in_flight
             activity.waiting = self._scheduler.waiting

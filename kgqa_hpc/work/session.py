@@ -78,7 +78,6 @@ class Counters:
     retries: int = 0
     errors: int = 0
     deaths: int = 0
-    strays: int = 0
     prompt_tokens: int = 0
     completion_tokens: int = 0
     slowest: float = 0.0
@@ -90,7 +89,6 @@ class Activity:
 
     pass_name: str = ""
     ended: int = 0  # items that this process has finished, in all passes
-    ended_open: int = 0  # finished items whose shard has no result yet
     open_shards: int = 0
     shards_done: int = 0
     in_flight: int = 0
@@ -127,7 +125,7 @@ class Session:
 
 def describe(activity: Activity, now: float) -> dict[str, Any]:
     """An activity as plain data, for the worker's state file. `now` on the monotonic clock."""
-    numbers = ("ended", "ended_open", "open_shards", "shards_done", "in_flight")
+    numbers = ("ended", "open_shards", "shards_done", "in_flight")
     counts = ("requests", "retries", "errors", "deaths", "prompt_tokens", "completion_tokens")
     return {
         "pass": activity.pass_name,

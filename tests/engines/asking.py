@@ -6,6 +6,17 @@ from typing import Any
 from kgqa_hpc.engines.engine import Request, Response
 from kgqa_hpc.engines.mailbox import Mailbox
 
+TEXT: dict[str, Any] = {"type": "string"}
+BOOLEAN = {"type": "boolean"}
+
+
+def an_object(**fields: dict[str, Any]) -> dict[str, Any]:
+    """The schema of an object with these fields, all of them required, and no other."""
+    return {"type": "object", "properties": fields, "required": [*fields], "additionalProperties": False}
+
+
+QA = an_object(question=TEXT, answer=TEXT)
+
 
 def user(text: str, **settings: Any) -> Request:
     """A request with one message; its id is the text unless `id` says another."""

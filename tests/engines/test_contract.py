@@ -16,7 +16,7 @@ import pytest
 from kgqa_hpc.engines.cpu import CpuEngine, CpuSettings
 from kgqa_hpc.engines.openai.engine import OpenAIEngine
 from kgqa_hpc.engines.openai.settings import OpenAISettings
-from tests.engines.asking import answers_of, user, valid
+from tests.engines.asking import BOOLEAN, an_object, answers_of, user, valid
 from tests.waiting import gone
 
 pytest.importorskip("xllamacpp", reason="XLLAMACPP IS NOT INSTALLED: NO REAL MODEL TO TEST WITH")
@@ -38,12 +38,7 @@ SERVER = textwrap.dedent("""
     server = xllamacpp.Server(params)
     threading.Event().wait()
 """)
-SCHEMA = {
-    "type": "object",
-    "properties": {"grounded": {"type": "boolean"}, "word": {"enum": ["gene", "disease"]}},
-    "required": ["grounded", "word"],
-    "additionalProperties": False,
-}
+SCHEMA = an_object(grounded=BOOLEAN, word={"enum": ["gene", "disease"]})
 
 
 def served() -> OpenAIEngine:

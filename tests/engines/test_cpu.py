@@ -11,32 +11,20 @@ from kgqa_hpc.engines.engine import Request, Response
 from kgqa_hpc.engines.mailbox import Mailbox
 from kgqa_hpc.errors import EngineConfigError
 from kgqa_hpc.prompts.prompt import load_prompt
-from tests.engines.asking import answers_of, user
+from tests.engines.asking import BOOLEAN, an_object, answers_of, user
 
 pytest.importorskip("xllamacpp", reason="XLLAMACPP IS NOT INSTALLED: THE EMBEDDED ENGINE IS NOT TESTED")
 pytestmark = pytest.mark.slow
 
 PATIENCE_S = 120.0
-QA = {
-    "type": "object",
-    "properties": {
-        "question": {"type": "string", "minLength": 10, "maxLength": 40},
-        "answer": {"type": "string", "minLength": 10, "maxLength": 40},
-    },
-    "required": ["question", "answer"],
-    "additionalProperties": False,
-}
-JUDGE = {
-    "type": "object",
-    "properties": {"valid_question": {"type": "boolean"}, "original_answer_valid": {"type": "boolean"}},
-    "required": ["valid_question", "original_answer_valid"],
-    "additionalProperties": False,
-}
+SHORT = {"type": "string", "minLength": 10, "maxLength": 40}
+PAIR = an_object(question=SHORT, answer=SHORT)
+JUDGE = an_object(valid_question=BOOLEAN, original_answer_valid=BOOLEAN)
 WRITER = "You write one question with its answer, as JSON. Use only what the graph shows."
 READER = "You judge one question with its answer, as JSON."
 
 
-def request(name: str, role: str = WRITER, schema: dict[str, Any] | None = QA, **settings: Any) -> Request:
+def request(name: str, role: str = WRITER, schema: dict[str, Any] | None = PAIR, **settings: Any) -> Request:
     messages = ({"role": "system", "content": role}, {"role": "user", "content": f"Nodes:\n- 0: {name}"})
     return Request(name, messages, schema=schema, **{"max_tokens": 120, "temperature": 0.8, **settings})
 
@@ -76,7 +64,7 @@ def test_instructions_are_read_once(engine: CpuEngine) -> None:
 def test_a_schema_beyond_the_grammar_is_an_error_of_that_request_and_refused_in_preflight(
     engine: CpuEngine,
 ) -> None:
-    schema = {"type": "object", "properties": {"a": {"type": "string", "pattern": "x"}}}
+    schema = an_object(a={"type": "string", "pattern": "x"})
     assert one(engine, request("Ataxia", schema=schema)).finish == "error"
     with pytest.raises(EngineConfigError, match="pattern"):
         engine.preflight([schema])
@@ -121,11 +109,3 @@ def test_a_new_engine_says_what_the_old_one_said_also_from_a_file_that_is_named(
     assert one(second, asked).text == one(engine, asked).text
     second.close()
     second.close()
-
-
-def test_a_file_with_a_good_header_and_no_model_is_bad_input(tmp_path: Path) -> None:
-    path = tmp_path / "strange.gguf"
-    data = bundled_model().read_bytes()
-    path.write_bytes(data.replace(b"llama.embedding_length", b"llama.embedding_lengtX", 1))
-    with pytest.raises(EngineConfigError, match="cannot load this model"):
-        CpuEngine(CpuSettings(model=str(path)))

@@ -20,14 +20,10 @@ from kgqa_hpc.engines.engine import EngineInfo, Request, Response
 from kgqa_hpc.engines.process import EngineProcess
 from kgqa_hpc.engines.scripted import ScriptedSettings
 from kgqa_hpc.errors import EngineConfigError, EngineDied
+from tests.engines.asking import QA, an_object
 from tests.waiting import gone, wait_for
 
 PATIENCE_S = 120.0
-QA = {
-    "type": "object",
-    "properties": {"question": {"type": "string"}, "answer": {"type": "string"}},
-    "required": ["question", "answer"],
-}
 
 
 def request(number: int) -> Request:
@@ -170,7 +166,7 @@ def test_what_the_user_can_mend_crosses_the_pipe_in_its_own_words(log: Path, tmp
 def test_a_schema_that_cannot_be_served_is_refused_before_work(engine: EngineProcess) -> None:
     engine.preflight([QA])
     with pytest.raises(EngineConfigError, match="pattern"):
-        engine.preflight([{"type": "object", "properties": {"a": {"type": "string", "pattern": "x+"}}}])
+        engine.preflight([an_object(a={"type": "string", "pattern": "x+"})])
     engine.send([request(1)])
     assert len(receive_all(engine, 1)) == 1
 

@@ -186,6 +186,9 @@ def test_a_flaw_within_modules_names_them(tmp_path, modules, expected):
         ("{type: string, enum: [a], pattern: '^.*[?]$'}", "field extra: enum and pattern exclude each other"),
         ("{type: integer, pattern: '^.*[?]$'}", "unknown key pattern"),
         ("{type: string, enum: [1, 2]}", "enum must be a list of strings"),
+        ("{type: integer, minimum: 5, maximum: 2}", "minimum not above maximum"),
+        ("{type: number, minimum: low}", "minimum and maximum must be numbers"),
+        ("{type: number, maximum: .inf}", "minimum and maximum must be numbers"),
     ],
 )
 def test_a_schema_that_not_every_engine_can_enforce_is_refused(tmp_path, field, expected):

@@ -89,7 +89,7 @@ def test_a_step_with_a_published_prompt_enforces_no_schema_and_takes_a_free_text
     )
     chain = build_chain(config, "main")
     item = Item(ANCHOR)
-    request = chain[0].request(item, 0, 1)
+    request = chain[0].request(item, 0)
     assert request.schema is None
     assert chain[0].attempts == 1
     answer = 'Thinking {"question": "x?", "answer": "y."} better: {"question": "Which?", "answer": "That."}'
@@ -134,7 +134,7 @@ def test_criteria_become_scores_that_see_what_they_judge_and_read_the_field_of_t
         (step,) = chain_of(steps, tmp_path / "own")
         item = Item(ANCHOR)
         item.output = {"question": "Q?", "answer": "A."}
-        (message,) = step.request(item, 0, 1).messages
+        (message,) = step.request(item, 0).messages
         assert message["content"] == f"{texts[name]}\n{shown}"
         answer = f'Because. {{"why": "so", "{name}_is": {"true" if "T" in value else 1}}}'
         assert isinstance(step.take(item, Response("r", answer, "stop"), 0), Done)
@@ -150,7 +150,7 @@ def test_a_filter_is_one_text_and_judges_the_pair(tmp_path):
     (step,) = chain_of([{"use": "judge", "prompt": path.stem}], tmp_path / "own")
     item = Item(ANCHOR)
     item.output = {"question": "Q?", "answer": "A."}
-    assert step.request(item, 0, 1).messages[0]["content"] == f"{text}\nQuestion: Q?\nAnswer: A."
+    assert step.request(item, 0).messages[0]["content"] == f"{text}\nQuestion: Q?\nAnswer: A."
 
 
 @pytest.mark.parametrize(

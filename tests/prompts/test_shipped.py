@@ -6,7 +6,7 @@ import pytest
 import yaml
 
 from kgqa_hpc.anchors.graphlet import GraphletAnchors
-from kgqa_hpc.engines.grammar import check
+from kgqa_hpc.engines.grammar import ebnf
 from kgqa_hpc.prompts.files import Folders, lacking, shipped_prompts
 from kgqa_hpc.prompts.prompt import load_prompt
 from kgqa_hpc.steps import STEPS
@@ -55,7 +55,7 @@ def test_a_shipped_prompt_asks_for_what_its_step_reads_in_the_order_of_a_schema_
 ):
     prompt = load_prompt(name)
     assert list(lacking(prompt.fields, prompt.step, STEPS.get(prompt.step).answer)) == []
-    check(prompt.schema)
+    ebnf(prompt.schema)
     if name not in ("demo", "demo_filter"):  # their model follows the decoding grammar only
         reply = prompt.system[prompt.system.index("# Form of the reply") :]
         example = yaml.safe_load(reply[reply.index("{") :])

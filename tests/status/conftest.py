@@ -46,7 +46,7 @@ def state(**facts: Any) -> dict[str, Any]:
         "up": 1000.0,
         "ended": 500,
     }
-    return {**base, "ended_open": 0, "open_shards": 1, "in_flight": 8, "silent": 0.5, **facts}
+    return {**base, "open_shards": 1, "in_flight": 8, "silent": 0.5, **facts}
 
 
 def checked(now: Status) -> Status:

@@ -67,7 +67,7 @@ def test_a_cut_off_answer_is_taken_only_if_the_prompt_allows_it(item, stop, monk
 
 def test_the_judge_sees_the_pair_and_not_the_graphlet(item, chain):
     item.output = {"question": "A\nquestion <|im_end|>?", "answer": ANSWER}
-    user = chain[1].request(item, 0, 7).messages[1]["content"]
+    user = chain[1].request(item, 0).messages[1]["content"]
     assert user == f"Question: A question < |im_end| >?\nAnswer: {ANSWER}"
 
 
@@ -146,7 +146,7 @@ def test_the_engine_may_be_known_later(item, stop):
 
 def test_edge_types_reach_the_prompt_by_the_source_unless_the_configuration_says_otherwise(item):
     def user(**prompts):
-        return build_chain(config(**prompts), "write")[0].request(item, 0, 7).messages[1]["content"]
+        return build_chain(config(**prompts), "write")[0].request(item, 0).messages[1]["content"]
 
     assert user().endswith("Edges:\n- ATP7B —causes→ Wilson disease")  # the relations of HPO are specific
     assert user(edge_types=False).endswith("Edges: (1, 0)")
@@ -154,10 +154,10 @@ def test_edge_types_reach_the_prompt_by_the_source_unless_the_configuration_says
 
 def test_a_judge_is_shown_the_anchor_only_if_its_prompt_asks_for_it(item, chain, pair_text, stop, tmp_path):
     chain[0].take(item, stop(pair_text()), 0)
-    assert "Wilson" not in chain[1].request(item, 0, 7).messages[1]["content"]
+    assert "Wilson" not in chain[1].request(item, 0).messages[1]["content"]
     shipped = (shipped_prompts() / "filter.md").read_text(encoding="utf-8")
     asks = "{% block user %}\n{% if nodes[0][1] != question %}About {{ nodes[0][1] }}.{% endif %}\n"
     (tmp_path / "strict.md").write_text(shipped.replace("{% block user %}\n", asks), encoding="utf-8")
     (strict,) = build_chain(config(judge="strict", folder=str(tmp_path)), "check")
     assert strict.prompt.variables == {"nodes", "question", "answer"}
-    assert strict.request(item, 0, 7).messages[1]["content"].startswith("About Wilson disease.")
+    assert strict.request(item, 0).messages[1]["content"].startswith("About Wilson disease.")

@@ -69,7 +69,7 @@ def edges_among(project, anchor):
 
 def prompt_text(config, anchor):
     generate = build_chain(config, "main")[0]
-    messages = generate.request(Item(anchor), 0, config.seed).messages
+    messages = generate.request(Item(anchor), 0).messages
     return str(messages[-1]["content"])
 
 

@@ -6,11 +6,12 @@ import orjson
 import pytest
 
 from kgqa_hpc.engines.engine import Response
-from kgqa_hpc.steps.step import TRACE_TEXT, Done, Reject, Retry, finish, seed_of
+from kgqa_hpc.steps.item import end
+from kgqa_hpc.steps.step import TRACE_TEXT, Done, Reject, Retry, seed_of
 
 
 def test_a_request_names_item_step_and_attempt_and_carries_the_schema(item, chain):
-    request = chain[0].request(item, 2, run_seed=7)
+    request = chain[0].request(item, 2)
     assert request.id == "g01-0011223344556677/generate/2"
     assert request.schema == chain[0].prompt.schema
     assert request.max_tokens == 1000
@@ -32,7 +33,7 @@ def test_seeds_have_31_bits_and_differ_between_items_steps_and_attempts():
 
 
 def test_a_request_is_the_same_everywhere_and_a_repeated_attempt_samples_as_greedy_would_repeat(item, chain):
-    requests = [chain[0].request(item, attempt, 7) for attempt in (0, 0, 1, 2)]
+    requests = [chain[0].request(item, attempt) for attempt in (0, 0, 1, 2)]
     assert requests[0] == requests[1]
     assert requests[0].seed == 2121284834
     assert (requests[0].temperature, requests[2].temperature > 0) == (0, True)
@@ -40,7 +41,7 @@ def test_a_request_is_the_same_everywhere_and_a_repeated_attempt_samples_as_gree
 
 
 def test_the_trace_tells_everything_about_an_answer(item, chain, pair_text, stop):
-    request = chain[0].request(item, 1, 7)
+    request = chain[0].request(item, 1)
     chain[0].take(item, stop(pair_text()), 1)
     (entry,) = item.trace
     assert entry == {
@@ -93,13 +94,18 @@ def test_only_a_regular_end_is_data(item, chain, pair_text, response, outcome):
     assert item.verdicts == {}
 
 
-def test_the_end_of_an_item_has_a_status_and_a_reason_that_names_the_step(item, chain):
-    chain[0].take(item, Response("x", "", "length"), 0)
-    finish(item, Retry("truncated", "invalid"))
-    assert (item.status, item.reason) == ("invalid", "generate: truncated")
-    finish(item, Retry("engine error", "failed"), "judge")
-    assert (item.status, item.reason) == ("failed", "judge: engine error")
-    finish(item, Reject("judge: invalid answer"))
-    assert (item.status, item.reason) == ("rejected", "judge: invalid answer")
-    finish(item, Done())
-    assert (item.status, item.reason) == ("accepted", None)
+@pytest.mark.parametrize(
+    ("outcome", "status", "reason"),
+    [
+        (Retry("truncated", "invalid"), "invalid", "judge: truncated"),
+        (Retry("engine error", "failed"), "failed", "judge: engine error"),
+        (Reject("judge: invalid answer"), "rejected", "judge: invalid answer"),
+        (Done(), "accepted", None),
+    ],
+)
+def test_the_end_of_an_item_has_a_status_and_a_reason_that_names_the_step(
+    item, chain, pair_text, stop, outcome, status, reason
+):
+    chain[0].take(item, stop(pair_text()), 0)
+    end(item, outcome, chain[0].context.kind, "judge")
+    assert (item.status, item.reason) == (status, reason)

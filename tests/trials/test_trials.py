@@ -18,15 +18,10 @@ from kgqa_hpc.trials import bench as bench_module
 from kgqa_hpc.trials.bench import Exchange, GpuWatch, Timed, header, measure, row_line, summary
 from kgqa_hpc.trials.preview import Prompts, prompts_of
 from tests.command import kgqa
+from tests.engines.asking import QA
 from tests.project import CONFIG, write_graph
 from tests.runs import anchors, new_run
 from tests.waiting import wait_for
-
-QA = {
-    "type": "object",
-    "properties": {"question": {"type": "string"}, "answer": {"type": "string"}},
-    "required": ["question", "answer"],
-}
 
 
 def requests(number: int) -> list[Request]:

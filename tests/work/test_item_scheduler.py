@@ -48,7 +48,7 @@ class Toy:
         item.features[self.name] = len(item.trace)
         return Done()
 
-    def request(self, item: Item, attempt: int, run_seed: int, turn: int = 0) -> Request:
+    def request(self, item: Item, attempt: int, turn: int = 0) -> Request:
         return Request(
             f"{item.id}/{self.name}/{attempt}", ({"role": "user", "content": item.id},), seed=attempt
         )
@@ -129,7 +129,6 @@ def build(answer: Callable[[Request], Response], **limits: Any) -> SimpleNamespa
         [Toy("generate"), Toy("judge")],
         engine,
         Limits(**{"window": 16, **limits}),
-        1,
         lambda task, over: ended.append(task) if over else None,
     )
     return SimpleNamespace(engine=engine, ended=ended, scheduler=scheduler)
@@ -332,7 +331,6 @@ def test_each_answer_moves_an_item_along_its_chain(
         chain,  # type: ignore[arg-type]
         ToyEngine(lambda request: Response(request.id, next(replies), "stop")),
         Limits(4),
-        1,
         lambda task, ended: seen.append((task.step, task.turn, ended)),
         last=last,
     )

@@ -4,10 +4,12 @@ A mode is tried with a request whose natural answer breaks every schema.
 """
 
 import asyncio
+import json
 import re
 import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 
 from kgqa_hpc.engines.engine import Request, Response
 from kgqa_hpc.engines.grammar import Schema
@@ -80,20 +82,14 @@ def ask_once(settings: ChatSettings) -> None:
     Raises EngineConfigError when a server does not answer, or refuses key, address or model.
     """
 
-    async def ask() -> None:
-        for url in settings.urls:
-            api = ChatApi(url, settings, timeout_s=FOREIGN_PATIENCE_S)
-            request = PROBE._replace(max_tokens=1)
-            try:
-                await first_answer(api, request, "none", FOREIGN_PATIENCE_S, busy_suffices=True)
-            except Trouble:
-                continue  # the server is up, but busy, or it requires more than one token
-            finally:
-                await api.close()
+    def ask(url: str) -> None:
+        api, request = ChatApi(url, settings, timeout_s=FOREIGN_PATIENCE_S), PROBE._replace(max_tokens=1)
+        with suppress(Trouble):  # the server is up, but busy, or it requires more than one token
+            api.run(first_answer(api, request, "none", FOREIGN_PATIENCE_S, busy_suffices=True))
 
-    if settings.command is None:
-        with ThreadPoolExecutor(1) as thread:  # because the caller may have an event loop, as in a notebook
-            thread.submit(asyncio.run, ask()).result()
+    with ThreadPoolExecutor(1) as thread:  # because the caller may have an event loop, as in a notebook
+        for url in settings.urls if settings.command is None else ():
+            thread.submit(ask, url).result()
 
 
 class Agreement:
@@ -102,12 +98,12 @@ class Agreement:
     def __init__(self, apis: Sequence[ChatApi], structured: str, patience_s: float) -> None:
         self._apis, self._structured, self._patience_s = apis, structured, patience_s
         self.mode = TRIED[structured][0]
-        self._verified = True  # each server's answer has confirmed the mode
+        self._verified = list[bool]()  # of each test request: whether its answer confirms the mode
 
     @property
     def words(self) -> str:
         """The agreed mode in words, for the provenance."""
-        return self.mode if self._verified else f"{self.mode}, not verified"
+        return self.mode if self._verified and all(self._verified) else f"{self.mode}, not verified"
 
     async def on(self, schema: Schema) -> None:
         """Send each server a test request with this schema; choose a weaker mode if that is needed and allowed.
@@ -129,6 +125,7 @@ class Agreement:
                 refused, reason = False, f"{api.url} ignores {self.mode}"
             except Trouble as trouble:
                 if _ENFORCED.search(str(trouble)):
+                    self._verified.append(True)
                     return
                 refused, reason = True, str(trouble)
             if weaker := modes[modes.index(self.mode) + 1 :]:
@@ -149,9 +146,9 @@ class Agreement:
             response = await first_answer(api, request, self.mode, self._patience_s)
             honoured = _keeps_to(response, self.mode, schema)
             if honoured is not None:
-                return honoured
-        self._verified = False  # the answer was only a thought, so it shows nothing
-        return True
+                break
+        self._verified.append(honoured is not None)  # an answer that is only a thought shows nothing
+        return honoured is not False
 
 
 def _keeps_to(response: Response, mode: Mode, schema: Schema) -> bool | None:
@@ -159,15 +156,17 @@ def _keeps_to(response: Response, mode: Mode, schema: Schema) -> bool | None:
     text = response.text.strip()
     if mode == "none":
         return True
+    names = None if mode == "json_object" else schema.get("properties")
     if response.finish == "length":  # of a long answer, the beginning decides: the name of its first property
-        start = re.match(r'\{\s*"([^"\\]*)"', text)
-        if start and mode != "json_object" and "properties" in schema:
-            return start[1] in schema["properties"]
-        return text[0] in "{[" if text else None
+        if names is None or not text:
+            return text[0] in "{[" if text else None
+        start = "".join(text.split())
+        openings = ("".join(f"{{{json.dumps(name, ensure_ascii=False)}:".split()) for name in names)
+        return any(start.startswith(opening) or opening.startswith(start) for opening in openings)
     try:
         value = parse_json(text)
     except ValueError:
         return False
-    if mode == "json_object" or "properties" not in schema:
+    if names is None:
         return isinstance(value, dict | list)
     return isinstance(value, dict) and set(schema.get("required", ())) <= value.keys()

@@ -17,9 +17,9 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Coroutine, Mapping
 from contextlib import asynccontextmanager, suppress
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 from urllib.parse import urlsplit, urlunsplit
 
 import orjson
@@ -31,16 +31,17 @@ from kgqa_hpc.engines.openai import replies
 from kgqa_hpc.engines.openai.replies import Dialect, Trouble
 from kgqa_hpc.engines.openai.settings import ChatSettings
 from kgqa_hpc.errors import EngineConfigError
+from kgqa_hpc.text.services import PASSING
 from kgqa_hpc.text.streams import parse_json
 
 if TYPE_CHECKING:
     import aiohttp
 
+T = TypeVar("T")
 Mode = Literal["grammar", "gbnf", "json_schema", "json_object", "none"]
 VERSION_S = 5.0
 JSON = {"Content-Type": "application/json"}
 _OVERLOADED = {429, 503, 529}
-_AGAIN = {408, 409, 425, 429}
 # Codes of a refusal by the provider's filter, which is the answer to this prompt.
 _FILTERED = re.compile(
     r"content_filter|content_policy|responsibleaipolicy|moderation|flagged|data_inspection_failed",
@@ -165,7 +166,7 @@ class ChatApi:
         ):
             trouble.cure = "the account has no credit left"
         else:
-            trouble.again, trouble.overloaded = status >= 500 or status in _AGAIN, status in _OVERLOADED
+            trouble.again, trouble.overloaded = status in PASSING, status in _OVERLOADED
             trouble.retry_after = replies.retry_after(headers)
         trouble.fatal = bool(trouble.cure)
         return trouble
@@ -232,6 +233,14 @@ class ChatApi:
                 trust_env=not loopback,
             )
         return self._session
+
+    def run(self, work: Coroutine[Any, Any, T]) -> T:
+        """The result of `work`, in an event loop of its own, which closes the connections."""
+        with asyncio.Runner() as runner:
+            try:
+                return runner.run(work)
+            finally:
+                runner.run(self.close())
 
     async def close(self) -> None:
         """Close its connections; the next request opens others, in its own event loop."""

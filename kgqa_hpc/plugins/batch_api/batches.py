@@ -11,7 +11,6 @@ supervisor of the openai engine's servers: it ends with this process. A batch wh
 from its input. The methods of both services raise Trouble.
 """
 
-import asyncio
 import fcntl
 import hashlib
 import io
@@ -20,7 +19,7 @@ import secrets
 import subprocess
 import tempfile
 from collections import Counter
-from collections.abc import Coroutine, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
 from itertools import chain
 from pathlib import Path
@@ -160,7 +159,7 @@ class BatchServer:
 
         form = aiohttp.FormData({"purpose": "batch"})
         form.add_field("file", io.BytesIO(data), filename="kgqa.jsonl", content_type="application/jsonl")
-        return self._id(self._run(self._api.json("POST", "files", TRANSFER_S, data=form)), "file")
+        return self._id(self._api.run(self._api.json("POST", "files", TRANSFER_S, data=form)), "file")
 
     def create(self, file: str, name: str) -> str:
         """Create a batch from a file; returns its id."""
@@ -170,13 +169,13 @@ class BatchServer:
             "completion_window": "24h",
             "metadata": {MARK: name},
         }
-        return self._id(self._run(self._api.json("POST", "batches", TIMEOUT_S, json=body)), "batch")
+        return self._id(self._api.run(self._api.json("POST", "batches", TIMEOUT_S, json=body)), "batch")
 
     def find(self, name: str, began: float) -> str | None:
         """The id of the batch with this name, created since `began`; None if there is none."""
         query = {"limit": "100"}
         while True:
-            reply = self._run(self._api.json("GET", "batches", TIMEOUT_S, params=query))
+            reply = self._api.run(self._api.json("GET", "batches", TIMEOUT_S, params=query))
             listed = reply.get("data") if isinstance(reply, dict) else None
             batches = [entry for entry in listed or [] if isinstance(entry, dict)]
             for entry in batches:
@@ -191,7 +190,7 @@ class BatchServer:
     def look(self, server_id: str) -> Look:
         """The present state of a batch."""
         try:
-            reply = self._run(self._api.json("GET", f"batches/{server_id}", TIMEOUT_S))
+            reply = self._api.run(self._api.json("GET", f"batches/{server_id}", TIMEOUT_S))
         except Trouble as trouble:
             if trouble.status != 404:
                 raise
@@ -210,7 +209,7 @@ class BatchServer:
     def lines(self, file: str) -> Iterator[bytes]:
         """The lines of a file of answers."""
         with tempfile.TemporaryFile() as answers:
-            self._run(self._download(f"files/{file}/content", answers))
+            self._api.run(self._download(f"files/{file}/content", answers))
             answers.seek(0)
             while line := answers.readline(LARGEST_LINE):
                 yield line
@@ -235,13 +234,6 @@ class BatchServer:
         if not isinstance(value, str) or not value:
             raise Trouble(f"{self._api.url}: a {kind} without an id", again=True)
         return value
-
-    def _run(self, work: Coroutine[Any, Any, Any]) -> Any:
-        with asyncio.Runner() as runner:
-            try:
-                return runner.run(work)
-            finally:
-                runner.run(self._api.close())
 
 
 class BatchProgram:

@@ -5,7 +5,6 @@ the same request later waits for the same batch. The answers of an expired batch
 again. `cancel` leaves batches at the server: they are paid for, and the next process reads their answers.
 """
 
-import asyncio
 import secrets
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -19,18 +18,18 @@ from kgqa_hpc import __version__
 from kgqa_hpc.engines.clean import one_line
 from kgqa_hpc.engines.engine import EngineInfo, Request, Response
 from kgqa_hpc.engines.mailbox import Mailbox
-from kgqa_hpc.engines.openai.agreement import FOREIGN_PATIENCE_S, PROBE_SCHEMA, TRIED, Agreement, ask_once
-from kgqa_hpc.engines.openai.chat_api import ChatApi, Mode
+from kgqa_hpc.engines.openai.agreement import FOREIGN_PATIENCE_S, PROBE_SCHEMA, Agreement, ask_once
+from kgqa_hpc.engines.openai.chat_api import ChatApi
 from kgqa_hpc.engines.openai.replies import Trouble, error_code
 from kgqa_hpc.engines.openai.settings import ChatSettings
 from kgqa_hpc.errors import EngineConfigError
 from kgqa_hpc.plugins.batch_api.batches import Batch, BatchProgram, BatchServer, Ledger, Look
+from kgqa_hpc.text.services import PASSING
 from kgqa_hpc.text.streams import parse_json
 
 SENDINGS = 5  # number of batches that may end without an answer to a request
 _LARGEST = 150 << 20  # largest file in bytes; OpenAI accepts 200 MB
 _LEFT_OPEN = {"batch_expired", "batch_cancelled"}
-_PASSING = {408, 409, 425, 429, 500, 502, 503, 504, 529}
 
 
 class OpenAIBatchSettings(ChatSettings):
@@ -83,9 +82,8 @@ class OpenAIBatchEngine:
         folder = folder or Path("batches")
         self._config = config
         self._api = ChatApi(config.base_url, config)
-        self._mode: Mode = TRIED[config.structured][0]
-        self._mode_words = f"{self._mode}, not verified"
-        self.preflight([])
+        self._agreement = Agreement([self._api], config.structured, FOREIGN_PATIENCE_S)
+        self.preflight([PROBE_SCHEMA])
         self._ledger = Ledger(folder, f"{config.model} {self.info.settings}")
         self._batches = BatchProgram(config.command, folder) if config.command else BatchServer(self._api)
         self._waiting: dict[str, Request] = {}  # to be sent
@@ -98,21 +96,15 @@ class OpenAIBatchEngine:
         """Find out by test requests outside of any batch how the server enforces the schemas."""
         config = self._config
         if config.structured == "auto" and not config.command:
-            agreement = Agreement([self._api], config.structured, FOREIGN_PATIENCE_S)
-            with asyncio.Runner() as runner:
-                try:
-                    for schema in (PROBE_SCHEMA, *schemas):
-                        runner.run(agreement.on(schema))
-                finally:
-                    runner.run(self._api.close())
-            self._mode, self._mode_words = agreement.mode, agreement.words
+            for schema in schemas:
+                self._api.run(self._agreement.on(schema))
         most = config.requests_per_batch * config.batches
         self.info = EngineInfo(
             name=self.name,
             version=__version__,  # of this client
             model=config.model,
             settings=config.recorded(sampling=config.sampling.added),
-            structured=self._mode_words,
+            structured=self._agreement.words,
             omitted=self._api.dialect.learned,
             max_batch=most,
             window=most,
@@ -169,7 +161,7 @@ class OpenAIBatchEngine:
         lines: dict[str, bytes] = {}
         size = 0
         for key, request in self._waiting.items():
-            body = self._api.body(request, self._mode)
+            body = self._api.body(request, self._agreement.mode)
             entry = {"custom_id": key, "method": "POST", "url": "/v1/chat/completions", "body": body}
             line = orjson.dumps(entry) + b"\n"
             size += len(line)
@@ -235,7 +227,7 @@ class OpenAIBatchEngine:
         for file in look.files:
             for line in self._batches.lines(file):
                 key, reply, error = _read(line)
-                passing = error_code(error) in _LEFT_OPEN or reply.get("status_code") in _PASSING
+                passing = error_code(error) in _LEFT_OPEN or reply.get("status_code") in PASSING
                 if key not in keys or (passing and sendings[key] < SENDINGS):
                     continue  # another batch may answer it
                 missing.pop(key, None)

@@ -100,9 +100,10 @@ class Web:
                 time.sleep(min(pause, 60.0))
             self._next = time.monotonic() + 1 / self._resolver.per_second
             try:
-                with services.answer_within(request, self._resolver.timeout) as response:
-                    body = response.read(_LONGEST_ANSWER + 1)
+                body = services.answer_within(request, self._resolver.timeout, _LONGEST_ANSWER)
                 return self._read(key, body)
+            except services.TooLarge:
+                return "unreadable", None
             except urllib.error.HTTPError as problem:
                 problem.close()
                 if problem.code in (404, 410):
@@ -113,8 +114,6 @@ class Web:
 
     def _read(self, key: str, body: bytes) -> tuple[str, str | None]:
         try:
-            if len(body) > _LONGEST_ANSWER:
-                raise ValueError("too long")
             answer = parse_json(body)
             name = reduce(getitem, self._resolver.name, answer)
             check = self._resolver.check

@@ -33,7 +33,7 @@ from kgqa_hpc.errors import EngineConfigError, InputError, StoreError
 from kgqa_hpc.plugins.literature.bm25.search import Bm25Index, Hit, read_manifest
 from kgqa_hpc.plugins.literature.documents.document import Document
 from kgqa_hpc.text.plain_text import plain_line
-from kgqa_hpc.text.services import answer_within
+from kgqa_hpc.text.services import TooLarge, answer_within
 from kgqa_hpc.text.streams import parse_json
 
 FIELDS = ("id", "score", "title", "text")
@@ -178,14 +178,10 @@ class OpenSearchIndex:
         for attempt in range(ATTEMPTS):
             time.sleep(self._pause * 2 ** (attempt - 1) if attempt else 0)
             try:
-                with answer_within(request, LONGEST_ANSWER) as answer:
-                    data = bytearray()
-                    while part := answer.read1(1 << 20):
-                        data += part
-                        if len(data) > LARGEST_REPLY:
-                            problem = f"{url}: answered more than {LARGEST_REPLY >> 20} MiB"
-                            raise StoreError(problem, "ask for fewer documents")
-                    return dict(parse_json(bytes(data)))
+                return dict(parse_json(answer_within(request, LONGEST_ANSWER, LARGEST_REPLY)))
+            except TooLarge:
+                problem_text = f"{url}: answered more than {LARGEST_REPLY >> 20} MiB"
+                raise StoreError(problem_text, "ask for fewer documents") from None
             except urllib.error.HTTPError as problem:
                 if problem.code not in _PASSING:
                     raise InputError(f"{url}: {problem.code} {problem.reason}", "check the index") from None

@@ -56,9 +56,9 @@ class Retrieve(Step):
     def variables(self, item: Item) -> dict[str, Any]:
         return pair_variables(item)
 
-    def request(self, item: Item, attempt: int, run_seed: int, turn: int = 0) -> Request:
+    def request(self, item: Item, attempt: int, turn: int = 0) -> Request:
         """The prompt's request for `k` documents."""
-        request = super().request(item, attempt, run_seed, turn)
+        request = super().request(item, attempt, turn)
         properties = self.prompt.schema["properties"]
         documents = {**properties["documents"], "maxItems": self.settings.k}
         return request._replace(
@@ -147,9 +147,9 @@ class Ground(Step):
             "sentences": [clean_text(s.text, TEXT_LENGTH) for s in self._sentences(document["text"])],
         }
 
-    def request(self, item: Item, attempt: int, run_seed: int, turn: int = 0) -> Request:
+    def request(self, item: Item, attempt: int, turn: int = 0) -> Request:
         """The prompt's request; if passages are named by number, the schema allows this document's numbers only."""
-        request = super().request(item, attempt, run_seed, turn)
+        request = super().request(item, attempt, turn)
         if not self._by_number:
             return request
         text = item.output["documents"][item.state.get("read", 0)]["text"]

@@ -137,11 +137,11 @@ class Rephrase(Step):
         quotes = [clean_text(quote, TEXT_LENGTH) for quote in quotes_of(item.output)]
         return {**pair, "examples": examples, "quotes": quotes}
 
-    def request(self, item: Item, attempt: int, run_seed: int, turn: int = 0) -> Request:
+    def request(self, item: Item, attempt: int, turn: int = 0) -> Request:
         """The request; the first call reads the benchmark, because prompts are checked without it."""
         if self._examples is None and self.settings.benchmark:
             self._examples = Examples(Path(self.settings.benchmark))
-        return super().request(item, attempt, run_seed, turn)
+        return super().request(item, attempt, turn)
 
 
 def quotes_of(fields: dict[str, Any]) -> list[str]:

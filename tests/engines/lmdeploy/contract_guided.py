@@ -22,14 +22,10 @@ from kgqa_hpc.engines.lmdeploy import LmdeployEngine, compiler_for, response_for
 from kgqa_hpc.engines.lmdeploy_loading import LmdeploySettings
 from kgqa_hpc.engines.models import THOUGHTS, sampling_of
 from kgqa_hpc.errors import EngineConfigError
+from tests.engines.asking import BOOLEAN, an_object
 from tests.engines.asking import answers_of as ask
 
-LONG = {
-    "type": "object",
-    "properties": {"text": {"type": "string", "minLength": 20, "maxLength": 900}, "ok": {"type": "boolean"}},
-    "required": ["text", "ok"],
-    "additionalProperties": False,
-}
+LONG = an_object(text={"type": "string", "minLength": 20, "maxLength": 900}, ok=BOOLEAN)
 
 
 def test_the_schema_reaches_the_engine_without_lengths_and_is_compiled_before_any_gpu_time(
@@ -50,14 +46,8 @@ def test_the_schema_reaches_the_engine_without_lengths_and_is_compiled_before_an
 def test_the_form_of_a_text_is_kept_by_lmdeploys_compiler(start: Start) -> None:
     """Also for quotes, line breaks and other alphabets, which the pattern as it stands would forbid or break."""
     forms = {"question": "^(Which|In which) [^?]*[?]$", "answer": "^(.|\\n)*[.!]$"}
-    schema = {
-        "type": "object",
-        "properties": {
-            name: {"type": "string", "maxLength": 90, "pattern": form} for name, form in forms.items()
-        },
-        "required": list(forms),
-        "additionalProperties": False,
-    }
+    fields = {name: {"type": "string", "maxLength": 90, "pattern": form} for name, form in forms.items()}
+    schema = an_object(**fields)
     engine, native = start()
     engine.preflight([schema])
     ask(engine, [request("r", schema=schema)])

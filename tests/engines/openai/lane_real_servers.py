@@ -22,7 +22,7 @@ import yaml
 from kgqa_hpc.engines.engine import Request
 from kgqa_hpc.engines.openai.engine import OpenAIEngine
 from kgqa_hpc.engines.openai.settings import OpenAISettings
-from tests.engines.asking import answers_of
+from tests.engines.asking import an_object, answers_of
 from tests.engines.test_contract import SERVER
 from tests.waiting import wait_for
 
@@ -32,15 +32,7 @@ PATIENCE_S = 1200.0
 SETTINGS = {"VLLM_CPU_KVCACHE_SPACE": "2", "VLLM_NO_USAGE_STATS": "1", "HF_HUB_OFFLINE": "1"}
 VLLM = ROOT / os.environ.get("VENV_VLLM", ".venv-vllm")
 TEXT = 'He said "yes",\nthen \\ and left: β, 漢.'
-SCHEMA = {
-    "type": "object",
-    "properties": {
-        "answer": {"enum": [TEXT]},
-        "more": {"type": "string", "maxLength": 40, "pattern": "^.*[.!]$"},
-    },
-    "required": ["answer", "more"],
-    "additionalProperties": False,
-}
+SCHEMA = an_object(answer={"enum": [TEXT]}, more={"type": "string", "maxLength": 40, "pattern": "^.*[.!]$"})
 
 
 def llama(port: int) -> list[str]:

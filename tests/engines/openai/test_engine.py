@@ -18,12 +18,11 @@ from kgqa_hpc.engines.openai.chat_api import ChatApi
 from kgqa_hpc.engines.openai.engine import Lanes, OpenAIEngine
 from kgqa_hpc.engines.openai.settings import OpenAISettings
 from kgqa_hpc.errors import EngineConfigError
-from tests.engines.asking import answers_of, user
+from tests.engines.asking import BOOLEAN, TEXT, an_object, answers_of, user
 from tests.engines.openai.fault_server import KEY, FaultServer
 from tests.waiting import wait_for
 
 PATIENCE_S = 120.0
-OK = {"type": "object", "properties": {"ok": {"type": "boolean"}}, "required": ["ok"]}
 Start = Callable[..., OpenAIEngine]
 
 
@@ -63,7 +62,7 @@ def start(server: FaultServer, monkeypatch: pytest.MonkeyPatch) -> Iterator[Star
 
 
 def ask(engine: OpenAIEngine, prompts: list[str]) -> dict[str, Response]:
-    return answers_of(engine, [user(prompt, schema=OK) for prompt in prompts])
+    return answers_of(engine, [user(prompt, schema=an_object(ok=BOOLEAN)) for prompt in prompts])
 
 
 @contextmanager
@@ -200,17 +199,10 @@ def test_an_address_that_holds_a_key_or_is_none_is_refused_without_repeating_it(
     assert all("secret" not in error["msg"] for error in caught.value.errors())
 
 
-ASKING = {
-    "type": "object",
-    "properties": {
-        "ok": {"type": "boolean"},
-        "text": {"type": "string", "maxLength": 90, "pattern": "^It .*[.]$"},
-    },
-    "required": ["ok"],
-    "additionalProperties": False,
-}
+ASKED_TEXT = {"type": "string", "maxLength": 90, "pattern": "^It .*[.]$"}
+ASKING = an_object(ok=BOOLEAN, text=ASKED_TEXT) | {"required": ["ok"]}
 # Servers read patterns and lengths in their own ways, so that a schema is sent without them.
-BARE = {**ASKING, "properties": {"ok": {"type": "boolean"}, "text": {"type": "string"}}}
+BARE = an_object(ok=BOOLEAN, text=TEXT) | {"required": ["ok"]}
 GRAMMAR = {"type": "grammar", "grammar": ebnf(ASKING, bounded=False)}
 FORMS = {
     "grammar": {"type": "structural_tag", "format": GRAMMAR},
@@ -243,7 +235,14 @@ def test_the_strongest_form_that_the_server_keeps_to_is_sent_and_recorded(
 
 @pytest.mark.parametrize(
     "own_words",
-    [("as you like", "stop"), ('{"greeting": "Hello!"}', "stop"), ('{"greeting": "Hello, my', "length")],
+    [
+        ("as you like", "stop"),
+        ('{"greeting": "Hello!"}', "stop"),
+        ('{"greeting": "Hello, my', "length"),
+        ('{"gree', "length"),
+        ("{greeting: 'Hello, my", "length"),
+        ('["Hello, my', "length"),
+    ],
 )
 def test_a_server_that_accepts_schemas_and_ignores_them_is_found_out(
     server: FaultServer, start: Start, own_words: tuple[str, str]

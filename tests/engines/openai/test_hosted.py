@@ -8,15 +8,10 @@ import pytest
 from kgqa_hpc.engines.openai.engine import OpenAIEngine
 from kgqa_hpc.engines.openai.settings import OpenAISettings
 from kgqa_hpc.errors import EngineConfigError
-from tests.engines.asking import answers_of, user
-from tests.engines.openai.hosted import STRUCTURED, VENDORS, vendors_server
+from tests.engines.asking import BOOLEAN, an_object, answers_of, user
+from tests.engines.openai.hosted import STRUCTURED, VENDORS, has, vendors_server
 
-SCHEMA = {
-    "type": "object",
-    "properties": {"ok": {"type": "boolean"}, "word": {"type": "string", "maxLength": 90}},
-    "required": ["ok", "word"],
-    "additionalProperties": False,
-}
+SCHEMA = an_object(ok=BOOLEAN, word={"type": "string", "maxLength": 90})
 KEY = "sk-of-a-vendor"
 
 
@@ -54,9 +49,7 @@ def test_parameters_are_left_out_that_a_vendor_refuses_without_a_reason_or_the_c
     moody = dataclasses.replace(
         VENDORS["anthropic"],
         keeps=STRUCTURED,
-        refuses=lambda body: (
-            (400, {"error": "Bad Request"}, {}) if {"seed", "temperature"} & body.keys() else None
-        ),
+        refusals=[(has("seed", "temperature"), (400, {"error": "Bad Request"}, {}))],
     )
     with vendors_server(moody, seen, KEY) as address:
         settings = {"model": "m", "base_url": f"{address}/v1", "api_key_env": "VENDOR_KEY"}

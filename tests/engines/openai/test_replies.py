@@ -3,7 +3,6 @@
 Replies that are too large, too deep, broken or random: tests/foreign.
 """
 
-import asyncio
 import gzip
 import json
 import time
@@ -48,19 +47,16 @@ def test_token_counts_are_clamped_and_never_kill(number: str, expected: int) -> 
 def test_gzip_is_unpacked_and_any_other_packing_is_a_broken_answer(packing: str) -> None:
     packed = gzip.compress(json.dumps(completion("yes")).encode(), mtime=0)
 
-    async def ask(url: str) -> Any:
+    def ask(url: str) -> Any:
         api = ChatApi(url, OpenAISettings(model="m", base_url=url))
-        try:
-            return await api.ask(ASKED, "none")
-        finally:
-            await api.close()
+        return api.run(api.ask(ASKED, "none"))
 
     with chat_server(lambda handler, body: (200, packed, {"Content-Encoding": packing})) as address:
         if packing == "gzip":
-            assert asyncio.run(ask(f"{address}/v1")).text == "yes"
+            assert ask(f"{address}/v1").text == "yes"
         else:
             with pytest.raises(Trouble, match=r"broken answer|decode content-encoding"):
-                asyncio.run(ask(f"{address}/v1"))
+                ask(f"{address}/v1")
 
 
 @pytest.mark.parametrize(

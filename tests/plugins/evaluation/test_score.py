@@ -213,7 +213,7 @@ def item(prediction: str | None) -> Item:
 
 def test_the_judge_sees_all_three_texts_and_its_scores_are_features(step: Step) -> None:
     pair = item("It carries iron.")
-    seen = step.request(pair, 0, 1).messages[-1]["content"]
+    seen = step.request(pair, 0).messages[-1]["content"]
     assert all(text in seen for text in ("What does it do?", "It carries copper.", "It carries iron."))
     assert isinstance(step.take(pair, stop(json.dumps({"reasoning": "x", **SCORES})), 0), Done)
     assert pair.features == {f"a_{aspect}": float(value) for aspect, value in SCORES.items()}

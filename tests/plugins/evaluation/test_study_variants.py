@@ -48,7 +48,7 @@ def requests(variants: dict[str, Any], **sections: Any) -> dict[str, Any]:
     config = parse_config(config_of(variants=variants, **sections), "t")
     chain = build_chain(config, config.passes[0].name)
     return {
-        item.anchor.data["variant"]: chain[0].request(item, 0, 1)
+        item.anchor.data["variant"]: chain[0].request(item, 0)
         for item in map(Item, with_variants([ANCHOR], list(config.variant_configs())))
     }
 

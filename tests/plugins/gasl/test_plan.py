@@ -65,7 +65,7 @@ def plan() -> Step:
 def say(plan: Step, item: Item, turn: int, script: str = "", question: str = "") -> Outcome:
     """A turn of the model; with a question it calls the result sufficient."""
     answer = {"thought": "So.", "sufficient": bool(question), "script": script, "question": question}
-    plan.request(item, 0, 7, turn)
+    plan.request(item, 0, turn)
     return plan.take(item, Response("x", json.dumps(answer), "stop"), 0, turn)
 
 
@@ -77,7 +77,7 @@ def test_the_answer_is_the_result_of_execution_and_carries_its_script(plan: Step
     item = Item(GENE)
     assert say(plan, item, 0, FIND) == Ask()
     again = restored(item)
-    assert plan.request(again, 0, 7, 1) == plan.request(item, 0, 7, 1)
+    assert plan.request(again, 0, 1) == plan.request(item, 0, 1)
     for branch in (item, again):
         assert say(plan, branch, 1, COUNT) == Ask()
         question = "How many diseases does ATP7B cause?"
@@ -91,7 +91,7 @@ def test_the_model_sees_what_its_scripts_gave_and_where_they_failed(plan: Step) 
     item = Item(GENE)
     say(plan, item, 0, FIND)
     say(plan, item, 1, "CUONT found AS answer")
-    shown = plan.request(item, 0, 7, 2).messages[1]["content"]
+    shown = plan.request(item, 0, 2).messages[1]["content"]
     assert "Wilson disease" in shown
     assert "ended with error" in shown
     assert say(plan, item, 2, "SELECT found FIELDS name AS answer") == Ask()
@@ -106,7 +106,7 @@ def test_a_script_without_result_or_execution_is_not_sufficient(plan: Step) -> N
     assert say(plan, item, 1, question="What?") == Reject("plan: no script gave an answer")
     item, script = Item(GENE), f"{FIND}\n{COUNT}"
     assert say(plan, item, 0, script, "How many?") == Ask()
-    assert '"answer":2' in plan.request(item, 0, 7, 1).messages[1]["content"].replace(" ", "")
+    assert '"answer":2' in plan.request(item, 0, 1).messages[1]["content"].replace(" ", "")
     assert say(plan, item, 1, script, "How many diseases?") == Done()
     assert item.output["script"] == script
 

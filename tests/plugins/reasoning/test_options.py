@@ -82,7 +82,7 @@ def test_options_that_are_alike_are_asked_again(alike: str) -> None:
 def test_a_judge_of_the_question_sees_all_its_options(use: str, prompt: str, shown: str) -> None:
     item, _ = optioned(WRONG)
     judge = chain(OPTIONS, {"use": use, "as": "quality_score", "prompt": prompt})[1]
-    (user,) = [m["content"] for m in judge.request(item, 0, 1).messages if m["role"] == "user"]
+    (user,) = [m["content"] for m in judge.request(item, 0).messages if m["role"] == "user"]
     assert shown in user
     assert all(text in user for text in item.output["choices"].values())
 
@@ -128,7 +128,7 @@ def test_the_model_writes_the_question_alone_and_sees_every_option(graph: Knowle
             continue
         item, options = Item(anchor), anchor.data["options"]
         right, wrong = anchor.nodes[options["answer"]].name, [name for _, name, _ in options["wrong"]]
-        shown = step.request(item, 0, 1).messages[1]["content"]
+        shown = step.request(item, 0).messages[1]["content"]
         assert f"Right answer: {right}\nWrong answers:\n" + "\n".join(f"- {name}" for name in wrong) in shown
         subject = anchor.nodes[options["subject"]].name
         answer = {"analysis": "So.", "decline_reason": "", "worth_asking": True}

@@ -201,9 +201,11 @@ def test_a_service_that_misbehaves_for_one_id_names_the_others(
 ):
     ask = services.answer_within
 
-    def impatient(request, seconds):  # of this id alone: a loaded machine may answer the others slowly
+    def impatient(
+        request, seconds, largest
+    ):  # of this id alone: a loaded machine may answer the others slowly
         hurry = mood in ("silent", "trickles", "headers") and request.full_url.endswith("/100")
-        return ask(request, 0.5 if hurry else seconds)
+        return ask(request, 0.5 if hurry else seconds, largest)
 
     monkeypatch.setattr(services, "answer_within", impatient)
     service.mood["100"] = mood

@@ -37,7 +37,7 @@ def said(relevant: bool, *snippets: str) -> str:
 
 
 def test_the_query_is_question_and_answer_and_k_is_in_the_schema(pair: Item) -> None:
-    request = grounding()[0].request(pair, 0, 1)
+    request = grounding()[0].request(pair, 0)
     assert request.messages[-1]["content"] == "What carries copper? ATP7B."
     assert request.schema is not None
     assert request.schema["properties"]["documents"]["maxItems"] == 3
@@ -48,10 +48,10 @@ def test_documents_are_read_one_by_one_and_real_quotes_get_their_place(pair: Ite
     assert isinstance(retrieve.take(pair, stop(hits(TEXT, "Nothing here.")), 0), Done)
     assert "carries" not in pair.trace[0]["text"]
     assert ground.asks_about(pair)
-    assert "Text: ATP7B carries copper out of" in ground.request(pair, 0, 1).messages[1]["content"]
+    assert "Text: ATP7B carries copper out of" in ground.request(pair, 0).messages[1]["content"]
     quotes = ("ATP7B carries copper out of liver cells", "p<0.001")
     assert isinstance(ground.take(pair, stop(said(True, *quotes)), 0), Ask)
-    assert "Title: Title 1" in ground.request(pair, 0, 1, 1).messages[1]["content"]
+    assert "Title: Title 1" in ground.request(pair, 0, 1).messages[1]["content"]
     assert isinstance(ground.take(pair, stop(said(False)), 0, 1), Done)
     first, second = pair.output["documents"]
     texts = [snippet["text"] for snippet in first["snippets"]]
@@ -99,15 +99,15 @@ def test_no_more_than_k_documents_are_read_and_too_little_support_rejects(pair: 
 def test_an_unreadable_answer_asks_about_the_same_document_again(pair: Item) -> None:
     retrieve, ground = grounding()
     retrieve.take(pair, stop(hits(TEXT, TEXT)), 0)
-    before = ground.request(pair, 0, 1).messages
+    before = ground.request(pair, 0).messages
     assert isinstance(ground.take(pair, stop("no idea"), 0), Retry)
-    assert ground.request(pair, 1, 1).messages == before
+    assert ground.request(pair, 1).messages == before
 
 
 def test_sentences_named_by_number_are_quotes_and_the_schema_knows_no_others(pair: Item) -> None:
     retrieve, ground = grounding(prompt="ground_sentences")
     retrieve.take(pair, stop(hits(TEXT)), 0)
-    request = ground.request(pair, 0, 1)
+    request = ground.request(pair, 0)
     assert "1. ATP7B carries copper\n2. out of liver" in request.messages[1]["content"]
     assert request.schema is not None
     snippets = request.schema["properties"]["snippets"]
@@ -124,14 +124,14 @@ def test_documents_with_as_many_sentences_have_the_very_same_schema(pair: Item) 
     """An engine compiles a grammar when it first sees it; there are as many as numbers of sentences."""
     retrieve, ground = grounding(prompt="ground_sentences")
     retrieve.take(pair, stop(hits(TEXT, "One. Two. Three.")), 0)
-    first = ground.request(pair, 0, 1).schema
+    first = ground.request(pair, 0).schema
     ground.take(pair, stop(said(False)), 0)
-    assert ground.request(pair, 0, 1, 1).schema is first
+    assert ground.request(pair, 0, 1).schema is first
 
 
 def test_a_document_without_a_text_has_no_number_to_name(pair: Item) -> None:
     retrieve, ground = grounding(prompt="ground_sentences")
     retrieve.take(pair, stop(hits("")), 0)
-    schema = ground.request(pair, 0, 1).schema
+    schema = ground.request(pair, 0).schema
     assert schema is not None
     assert schema["properties"]["snippets"]["maxItems"] == 0

@@ -78,7 +78,7 @@ def test_a_record_is_judged_once_and_an_unreadable_type_leaves_the_column_empty(
     judge: Step, text: str, kind: str | None
 ) -> None:
     item = item_of("Where is it?")
-    assert "Question: Where is it?" in judge.request(item, 0, 1).messages[-1]["content"]
+    assert "Question: Where is it?" in judge.request(item, 0).messages[-1]["content"]
     assert isinstance(judge.take(item, stop(text), 0), Done)
     assert item.output["judged_question_type"] == kind
 
@@ -86,7 +86,7 @@ def test_a_record_is_judged_once_and_an_unreadable_type_leaves_the_column_empty(
 def test_each_kept_record_of_many_is_judged_in_turn(judge: Step) -> None:
     item = item_of("What does it bind?", "What?", "How long is it?", rejected=1)
     assert isinstance(judge.take(item, stop(answer("interaction")), 0), Ask)
-    assert "How long is it?" in judge.request(item, 0, 1, turn=1).messages[-1]["content"]
+    assert "How long is it?" in judge.request(item, 0, turn=1).messages[-1]["content"]
     assert isinstance(judge.take(item, stop(answer("structure")), 0, 1), Done)
     types = [record.get("judged_question_type") for record in item.records or ()]
     assert types == ["interaction", None, "structure"]

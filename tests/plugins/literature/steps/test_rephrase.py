@@ -144,7 +144,7 @@ def test_the_judge_of_a_decision_sees_the_context_and_not_the_source_pair() -> N
     _, step = chain_of("rephrase_pubmedqa", "judge_decision")
     item = pair()
     item.output |= {"final_decision": "maybe", "context": "Copper leaves.", "source_answer": "Kept aside."}
-    message = step.request(item, 0, 1).messages[1]["content"]
+    message = step.request(item, 0).messages[1]["content"]
     assert "Context: Copper leaves." in message
     assert "Decision: maybe" in message
     assert "Kept aside" not in message
