@@ -70,12 +70,16 @@ class Parsed(NamedTuple):
     filled: tuple[str, ...] = ()
 
 
-def parse_json(text: str, fields: Fields, *, last_object: bool = False) -> Parsed:
-    """Parse `text` as an object with these fields. Raises Unparseable, and no other exception for any text.
+def parse_json(text: str, schema: Mapping[str, Any], *, last_object: bool = False) -> Parsed:
+    """Parse `text` as an object of `schema`. Raises Unparseable, and no other exception for any text.
 
+    `schema`: a JSON schema of an object, or its `properties` alone.
     `last_object`: take the last JSON object in free text that has one of the fields; earlier text is ignored. For
     prompts that let the model write drafts first, as the published prompts do: drafts are objects too.
     """
+    fields: Fields = schema
+    if "properties" in schema and not isinstance(schema["properties"].get("type"), str):
+        fields = schema["properties"]  # not a field of this name, which has a type
     if len(text) > LARGEST:
         raise Unparseable("too_large")
     text = text.strip()

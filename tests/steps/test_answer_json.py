@@ -247,6 +247,12 @@ def test_the_first_faulty_field_gives_the_reason():
     assert reason_of(json.dumps({"answer": 7})) == "missing:question"
 
 
+def test_a_whole_schema_says_the_same_as_its_properties():
+    odd = {"properties": {"properties": {"type": "string"}, "type": {"type": "string"}}}
+    for schema, text in ((PAIR, GOOD), (odd, '{"properties": "a", "type": "b"}')):
+        assert parse_json(text, schema) == parse_json(text, schema["properties"])
+
+
 def test_a_string_without_a_bound_is_read_too():
     schema = {"properties": {"question": {"type": "string"}}}
     assert parse_json('{"question": ""}', schema["properties"]).value == {"question": ""}
