@@ -18,12 +18,11 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 from kgqa_hpc import settings_objects, stages
 from kgqa_hpc.config import RunConfig, parse_config, plain_config
 from kgqa_hpc.dataset.accounting import Accounting
-from kgqa_hpc.dataset.files import require_whole
+from kgqa_hpc.dataset.files import read_accounting, read_records
 from kgqa_hpc.errors import InputError
 from kgqa_hpc.runs import add_pass, added_judges, change_dataset, open_run
 from kgqa_hpc.runs.checks import accept_recorded, noting_refusal, require_ready
 from kgqa_hpc.settings_objects import plain
-from kgqa_hpc.store import canonical
 from kgqa_hpc.store.run_folder import RunFolder
 
 if TYPE_CHECKING:
@@ -247,14 +246,12 @@ class Dataset:
     @property
     def accounting(self) -> dict[str, Any]:
         """dataset/accounting.json. Raises InputError before the first merge."""
-        accounting: dict[str, Any] = canonical.loads(self._file("accounting.json").read_bytes())
-        return accounting
+        return read_accounting(self._run)
 
     def records(self, which: Which = "accepted") -> Iterator[dict[str, Any]]:
         """The records as in the JSON lines, streamed. Raises InputError before the first merge."""
-        with self._file(f"{which}.jsonl").open("rb") as file:
-            for line in file:
-                yield canonical.loads(line)
+        read_accounting(self._run)  # raises InputError without a dataset
+        yield from read_records(self._run.dataset, which)
 
     def to_pandas(self, which: Which = "accepted") -> "pd.DataFrame":
         """The records as a DataFrame, one row each. Raises InputError before the first merge."""
@@ -267,13 +264,6 @@ class Dataset:
         columns = [name for name in ("question", "answer", "group", "id") if name in frame]
         html: str = frame[columns].head(10).to_html(index=False)
         return f"{len(frame):,} accepted records{html}"
-
-    def _file(self, name: str) -> Path:
-        path = self._run.dataset / name
-        if not path.is_file():
-            raise InputError(f"{path}: no such file", f"first: kgqa merge {self._run.path}")
-        require_whole(path.parent, name)
-        return path
 
 
 class Preview(dict[str, Any]):

@@ -9,7 +9,7 @@ import hashlib
 import io
 import json
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import groupby
 from operator import attrgetter
 from pathlib import Path
@@ -201,17 +201,17 @@ def table_name(facts: Facts) -> str:
     return f"{facts.kind.removesuffix('s')}s.csv"
 
 
-def group_rows(facts: Facts, accounting: Accounting) -> list[dict[str, Any]]:
-    """A row per group of the kind's summary and per sampled group.
+def group_rows(facts: Facts, groups: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """A row per group of the kind's summary and per sampled group; `groups` are those of accounting.json.
 
     Members: group, name (or None), the other members of the summary, total (or None), and `counts`.
     """
-    by_group = {row["group"]: row for row in facts.summary}
-    unlisted = {name: counts for name, counts in accounting.groups.items() if name not in by_group}
-    rows = [*by_group.values(), *({"group": name} for name, _ in in_order(unlisted))]
+    listed = {row["group"] for row in facts.summary}
+    unlisted = [{"group": name} for name, _ in in_order(groups) if name not in listed]
+    absent = OutcomeCounts().to_dict()
     return [
-        {"name": None, "total": None, **row, "counts": accounting.groups.get(row["group"], OutcomeCounts())}
-        for row in rows
+        {"name": None, "total": None, **row, "counts": groups.get(row["group"], absent)}
+        for row in [*facts.summary, *unlisted]
     ]
 
 
@@ -221,13 +221,14 @@ def group_table(facts: Facts, accounting: Accounting) -> str:
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow([key, "total", "ratio", "count", "generated", "accepted", "acceptance_ratio"])
-    for row in group_rows(facts, accounting):
-        counts, total = row["counts"], row["total"]
-        if total is None and not counts.sampled:
+    document = accounting.to_dict()
+    records = document.get("records", document)["groups"]
+    for row in group_rows(facts, document["groups"]):
+        sampled, generated, total = row["counts"]["sampled"], row["counts"]["generated"], row["total"]
+        if total is None and not sampled:
             continue
-        generated = counts.generated
-        accepted = generated and accounting.records.get(row["group"], counts).accepted
-        ratio = counts.sampled / total if total else ""
-        cells = [row.get(key, row["group"]), "" if total is None else total, ratio, counts.sampled]
-        writer.writerow([*cells, generated, accepted, accepted / generated if generated else ""])
+        accepted = generated and records.get(row["group"], row["counts"])["accepted"]
+        ratio, acceptance = sampled / total if total else "", accepted / generated if generated else ""
+        name, total = row.get(key, row["group"]), "" if total is None else total
+        writer.writerow([name, total, ratio, sampled, generated, accepted, acceptance])
     return out.getvalue()

@@ -5,6 +5,7 @@ its module; a prompt whose module has changed since is not shown.
 """
 
 import json
+from collections.abc import Sequence
 from functools import partial
 from os.path import commonprefix
 from pathlib import Path
@@ -13,7 +14,7 @@ from typing import Any
 
 from kgqa_hpc import __version__
 from kgqa_hpc.anchors.anchor import Anchor
-from kgqa_hpc.config import RunConfig, decision_of
+from kgqa_hpc.config import PassConfig, RunConfig, decision_of
 from kgqa_hpc.dataset.accounting import LENGTH
 from kgqa_hpc.dataset.card import templates
 from kgqa_hpc.dataset.filters import REASONS
@@ -44,7 +45,8 @@ def explain(folder: Path, item: str) -> dict[str, Any]:
     row, anchor = _find(run, item)
     state, shard, file, stored = _locate(run, config, row, anchor.id)
     record = stored or Item(anchor).to_record()
-    steps = _steps(config, kept_prompts(run), anchor)
+    passes = [entry for entry in config.passes if entry.variant in (None, anchor.data.get("variant"))]
+    steps = _steps(config, passes, kept_prompts(run))
     status, reason = _outcome(run, config, record)
     return {
         "id": anchor.id,
@@ -62,7 +64,7 @@ def explain(folder: Path, item: str) -> dict[str, Any]:
         "output": record["output"],
         "verdicts": record["verdicts"],
         "features": record["features"],
-        "steps": _given(config, anchor, record),
+        "steps": _given(passes, record),
         "requests": _requests(anchor, record, steps, config),
         "versions": {
             "program": __version__,
@@ -159,12 +161,10 @@ def _outcome(run: RunFolder, config: RunConfig, record: dict[str, Any]) -> tuple
     return status, reason
 
 
-def _steps(config: RunConfig, prompts: Path | None, anchor: Anchor) -> dict[str, Step | str]:
+def _steps(config: RunConfig, passes: Sequence[PassConfig], prompts: Path | None) -> dict[str, Step | str]:
     """The steps of the item's passes by label; a message instead of a step whose prompt cannot be loaded any more."""
     steps: dict[str, Step | str] = {}
-    for settings in config.passes:
-        if settings.variant not in (None, anchor.data.get("variant")):
-            continue
+    for settings in passes:
         try:
             steps |= {step.label: step for step in build_chain(config, settings.name, prompts=prompts)}
         except PromptError as problem:
@@ -172,7 +172,7 @@ def _steps(config: RunConfig, prompts: Path | None, anchor: Anchor) -> dict[str,
     return steps
 
 
-def _given(config: RunConfig, anchor: Anchor, record: dict[str, Any]) -> list[dict[str, Any]]:
+def _given(passes: Sequence[PassConfig], record: dict[str, Any]) -> list[dict[str, Any]]:
     """The item's steps in order: label, entry, number of requests, and the values of the step's columns."""
     values = {**record["features"], **record["output"], **record["annotations"]}
     asked = [entry["step"] for entry in record["trace"]]
@@ -187,8 +187,7 @@ def _given(config: RunConfig, anchor: Anchor, record: dict[str, Any]) -> list[di
                 if column.name in values
             },
         }
-        for pass_config in config.passes
-        if pass_config.variant in (None, anchor.data.get("variant"))
+        for pass_config in passes
         for step in pass_config.steps
     ]
 

@@ -17,12 +17,11 @@ from numpy.typing import NDArray
 from kgqa_hpc.database import connect
 from kgqa_hpc.dataset.accounting import in_order
 from kgqa_hpc.dataset.facts import Facts
-from kgqa_hpc.dataset.files import COMBINED, CombinedFolder, read_accounting, require_whole
+from kgqa_hpc.dataset.files import COMBINED, CombinedFolder, read_accounting, read_records, require_whole
 from kgqa_hpc.errors import AccountingError, InputError
 from kgqa_hpc.kg.describe import FILE as GRAPH
 from kgqa_hpc.kg.describe import Profiles, read_profiles
 from kgqa_hpc.runs import run_config
-from kgqa_hpc.store.atomic import disk_errors, open_regular
 from kgqa_hpc.store.canonical import sha256_of
 from kgqa_hpc.store.run_folder import RunFolder
 from kgqa_hpc.text.streams import read_bytes
@@ -91,8 +90,7 @@ def read_findings(run: RunFolder, *, all_records: bool = False) -> Findings:
     """
     combined, accounting = isinstance(run, CombinedFolder), read_accounting(run)
     parts = {name: sorted(run.dataset.glob(f"{name}-*.parquet")) for name in FILES}
-    used = [path.name for paths in parts.values() for path in paths] + [f"{name}.jsonl" for name in FILES]
-    require_whole(run.dataset, *used)
+    require_whole(run.dataset, *(path.name for paths in parts.values() for path in paths))
     accounting = _combined_counts(parts) if combined else accounting
     accounting["groups"] = dict(in_order(accounting["groups"]))
     lengths: dict[str, dict[str, Counter[int]]] = {}
@@ -134,33 +132,28 @@ def _sample(
         quota = -(-SAMPLE // len(FILES) // max(len(missing), 1))
         missing = {group: min(number, quota) for group, number in missing.items()}
     limit, size = (ALL_BYTES if all_records else SAMPLE_BYTES) // len(FILES), 0
-    path = folder / f"{name}.jsonl"
-    with disk_errors(path), open(open_regular(path), "rb") as file:
-        for line in file:
-            if all_records and size > limit:
-                raise InputError(
-                    f"{path}: a page cannot hold all records of a dataset this large",
-                    f"look through it with kgqa sql or kgqa show --where; kgqa report {folder.parent} shows a sample",
-                )
-            if not missing or size > limit:
-                return
-            record = orjson.loads(line)
-            group = record["group"]
-            if group in missing:
-                missing[group] -= 1
-                if not missing[group]:
-                    del missing[group]
-                columns = {key: record.pop(key) for key in _SHOWN if key in record}
-                more = {
-                    key: value
-                    for key, value in record.items()
-                    if key not in _LEFT_OUT
-                    and value not in (None, {}, [])
-                    and len(orjson.dumps(value)) <= _SHORT
-                }
-                columns |= {"more": more} if more else {}
-                size += len(orjson.dumps(columns))
-                yield columns
+    for record in read_records(folder, name):
+        if all_records and size > limit:
+            raise InputError(
+                f"{folder / name}.jsonl: a page cannot hold all records of a dataset this large",
+                f"look through it with kgqa sql or kgqa show --where; kgqa report {folder.parent} shows a sample",
+            )
+        if not missing or size > limit:
+            return
+        group = record["group"]
+        if group in missing:
+            missing[group] -= 1
+            if not missing[group]:
+                del missing[group]
+            columns = {key: record.pop(key) for key in _SHOWN if key in record}
+            more = {
+                key: value
+                for key, value in record.items()
+                if key not in _LEFT_OUT and value not in (None, {}, []) and len(orjson.dumps(value)) <= _SHORT
+            }
+            columns |= {"more": more} if more else {}
+            size += len(orjson.dumps(columns))
+            yield columns
 
 
 def _combined_counts(parts: dict[str, list[Path]]) -> dict[str, Any]:

@@ -11,7 +11,6 @@ import numpy as np
 import orjson
 from markupsafe import Markup
 
-from kgqa_hpc.dataset.accounting import OUTCOMES, Accounting, OutcomeCounts
 from kgqa_hpc.dataset.card import group_rows
 from kgqa_hpc.dataset.facts import Facts, gather_facts
 from kgqa_hpc.dataset.files import CombinedFolder, open_source
@@ -93,19 +92,12 @@ def _sections(run: RunFolder) -> list[dict[str, Any]]:
 
 def _groups(facts: Facts, counts: Counts) -> list[dict[str, Any]]:
     """A row for each group that the kind declares, sampled or not, and for each other sampled group; the largest."""
-    accounting = Accounting()
-    for name, document in counts["groups"].items():
-        outcomes = accounting.group(name)
-        outcomes.sampled, outcomes.accepted = document["sampled"], document["accepted"]
-        for outcome in OUTCOMES[1:]:
-            getattr(outcomes, outcome).update(document[outcome])
-    rows = group_rows(facts, accounting)
-    least = min(sorted((row["counts"].sampled for row in rows), reverse=True)[:GROUPS], default=0)
+    rows = group_rows(facts, counts["groups"])
+    least = min(sorted((row["counts"]["sampled"] for row in rows), reverse=True)[:GROUPS], default=0)
     for row in rows:
-        group: OutcomeCounts = row["counts"]
-        share = wilson(group.accepted, group.accepted + group.rejected.total())
-        row |= {"share": share, "absent": not group.sampled}
-    return [row for row in rows if row["counts"].sampled >= least][:GROUPS]
+        accepted, rejected = row["counts"]["accepted"], sum(row["counts"]["rejected"].values())
+        row |= {"share": wilson(accepted, accepted + rejected), "absent": not row["counts"]["sampled"]}
+    return [row for row in rows if row["counts"]["sampled"] >= least][:GROUPS]
 
 
 def _rates(row: dict[str, Any]) -> dict[str, Any]:
