@@ -220,7 +220,7 @@ def _dataset_is_older(run: RunFolder, status: dict[str, Any]) -> bool:
 
 
 def work_through(chosen: Sequence[Stage], folder: Path, threads: int | None = None) -> None:
-    """Do the chosen stages in order and print the result of each on stderr.
+    """Do the chosen stages in order and print the text that each returns on stderr; a path is for the caller to print.
 
     Packages that the merge needs are required before the first stage; if items are left to process, the engines'
     servers are tested too.
@@ -233,7 +233,7 @@ def work_through(chosen: Sequence[Stage], folder: Path, threads: int | None = No
         require_servers(config)
     for stage in chosen:
         result = stage.work(folder, threads)
-        for line in str("" if result is None else result).splitlines():
+        for line in str("" if result is None or isinstance(result, Path) else result).splitlines():
             note(f"{stage.name:<7} {line}")
 
 

@@ -10,7 +10,9 @@ import signal
 import subprocess
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import redirect_stderr
 from dataclasses import dataclass, replace
+from io import StringIO
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -124,7 +126,8 @@ def _submit(run: RunFolder, job: Job, resources: Resources, before: Sequence[str
         executor.update_parameters(**asked)
     work = Commands(job.commands, str(run.path.resolve()), resources.warning_s)
     try:
-        jobs: Sequence[Any] = executor.submit_array([work] * job.tasks)
+        with redirect_stderr(StringIO()):  # submitit prints sbatch's error, which its exception holds too
+            jobs: Sequence[Any] = executor.submit_array([work] * job.tasks)
     except (RuntimeError, OSError) as problem:  # submitit's FailedJobError is the former
         reason = f"{job.name} could not be submitted: {' '.join(str(problem).split())}"
         if before and not local:
