@@ -15,8 +15,8 @@ from kgqa_hpc.engines.engine import EngineInfo, Response
 from kgqa_hpc.runs import fingerprint
 from kgqa_hpc.runs.chain import build_chain
 from kgqa_hpc.runs.trust import effects
-from kgqa_hpc.steps.item import Item
-from kgqa_hpc.steps.step import Done, Retry, Step, finish
+from kgqa_hpc.steps.item import Item, end
+from kgqa_hpc.steps.step import Done, Retry, Step
 from kgqa_hpc.store.partition import partition, read_shards_manifest
 from kgqa_hpc.store.run_folder import RunFolder
 from kgqa_hpc.store.shards import SHARD, AnchorsFile, write_anchors, write_result
@@ -155,14 +155,15 @@ def work_on(item: Item, chain: list[Step], seed: int) -> dict[str, Any]:
     for step in chain:
         for attempt in range(ATTEMPTS):
             request = step.request(item, attempt, seed)
-            text, end = answer(number, step.label, attempt)
-            response = Response(request.id, text, end, 100, 10, 50, "no luck" if end == "error" else None)  # type: ignore[arg-type]
+            text, stop = answer(number, step.label, attempt)
+            error = "no luck" if stop == "error" else None
+            response = Response(request.id, text, stop, 100, 10, 50, error)  # type: ignore[arg-type]
             outcome = step.take(item, response, attempt)
             if not isinstance(outcome, Retry):
                 break
         if not isinstance(outcome, Done):
             break
-    finish(item, outcome)
+    end(item, outcome, step.context.kind)
     return item.to_record()
 
 

@@ -116,8 +116,19 @@ def begin(kind: AnchorKind, anchor: Anchor) -> Item:
         return Item(anchor, "failed", f"{anchor.kind}: {type(problem).__name__}: {problem}"[:200])
 
 
-def finish(item: Item, outcome: Outcome, step: str | None = None) -> None:
-    """Close the item: set `status` and `reason`. `step` is needed only if no request was ever answered."""
+def end(item: Item, outcome: Outcome, kind: AnchorKind, step: str | None = None) -> None:
+    """Close the item: set `status` and `reason`. `step` is needed only if no request was ever answered.
+
+    An item that is done without question and answer fails with the step's name; if the kind's record is invalid, the
+    item fails with the kind's name as step.
+    """
+    records = [item.output] if item.records is None else item.records
+    if isinstance(outcome, Done) and not all(name in fields for fields in records for name in PAIR):
+        outcome = Retry("ended without question and answer", lost_as="failed")
+        item.records = None  # so that merge makes no records of it
+    if not isinstance(outcome, Retry) and (problem := record_problem(item, kind)):
+        outcome, step = Retry(problem, lost_as="failed"), item.anchor.kind
+        item.output, item.records = {}, None
     item.state = {}
     if isinstance(outcome, Done):
         item.status, item.reason = "accepted", None
@@ -127,24 +138,6 @@ def finish(item: Item, outcome: Outcome, step: str | None = None) -> None:
         name = step or (item.trace[-1]["step"] if item.trace else None)
         item.status, item.reason = outcome.lost_as, f"{name}: {outcome.reason}" if name else outcome.reason
         item.decided = False
-
-
-def end(item: Item, outcome: Outcome, kind: AnchorKind, step: str | None = None) -> None:
-    """Close the item with `finish`.
-
-    An item that is done without question and answer fails with the step's name; if the kind's record is invalid, the
-    item fails with the kind's name as step.
-    """
-    records = [item.output] if item.records is None else item.records
-    if isinstance(outcome, Done) and not all(name in fields for fields in records for name in PAIR):
-        outcome = Retry("ended without question and answer", lost_as="failed")
-        item.records = None  # so that merge makes no records of it
-    problem = None if isinstance(outcome, Retry) else record_problem(item, kind)
-    if problem is None:
-        finish(item, outcome, step)
-    else:
-        finish(item, Retry(problem, lost_as="failed"), item.anchor.kind)
-        item.output, item.records = {}, None
 
 
 def record_problem(item: Item, kind: AnchorKind) -> str | None:

@@ -4,12 +4,12 @@ The author of a step defines the fields of its answer, the variables of its prom
 item; this module turns that into requests and outcomes. A step owns no engine and no queue. The worker asks the step
 for a request, passes it the response, and acts on the outcome:
 
-    Done            the item goes to the next step; after the last one: finish(item, outcome)
+    Done            the item goes to the next step; after the last one: end(item, outcome, …)
     Ask             the same step asks again, with what it has put into item.state
-    Retry           ask again with attempt + 1; when attempts are used up: finish(item, outcome)
-    Reject          finish(item, outcome)
+    Retry           ask again with attempt + 1; when attempts are used up: end(item, outcome, …)
+    Reject          end(item, outcome, …)
 
-`take` writes output, verdicts and one trace entry per answer, and leaves the status alone; `finish` sets it.
+`take` writes output, verdicts and one trace entry per answer, and leaves the status alone; `end` sets it.
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -25,9 +25,9 @@ from kgqa_hpc.prompts.prompt import Prompt
 from kgqa_hpc.settings import StepSettings
 from kgqa_hpc.steps.answer_json import Fields, Unparseable, parse_json
 from kgqa_hpc.steps.decision import Decision, first_false
-from kgqa_hpc.steps.item import Ask, Done, Item, Outcome, Reject, Retry, checked, finish
+from kgqa_hpc.steps.item import Ask, Done, Item, Outcome, Reject, Retry, checked
 
-__all__ = ["Ask", "Done", "Outcome", "Reject", "Retry", "Step", "StepContext", "finish"]
+__all__ = ["Ask", "Done", "Outcome", "Reject", "Retry", "Step", "StepContext"]
 
 ADDS = ("output", "verdict", "column")
 TRACE_TEXT = 100_000  # characters of a raw answer that are kept

@@ -21,7 +21,7 @@ from typing import Protocol, TypeVar
 from kgqa_hpc.engines.engine import Request, Response
 from kgqa_hpc.errors import EngineDied, EngineError, KgqaError
 from kgqa_hpc.steps.item import Item, end
-from kgqa_hpc.steps.step import Ask, Done, Outcome, Reject, Retry, Step, finish
+from kgqa_hpc.steps.step import Ask, Done, Outcome, Reject, Retry, Step
 from kgqa_hpc.terminal import LOG
 from kgqa_hpc.work.session import Counters, bring_up
 
@@ -313,7 +313,8 @@ class Scheduler:
             if task.deaths < self._limits.item_deaths:
                 self._groups.appendleft(lost)
             else:
-                finish(task.item, Retry("engine died", lost_as="failed"), self._chain[task.step].label)
+                step = self._chain[task.step]
+                end(task.item, Retry("engine died", lost_as="failed"), step.context.kind, step.label)
                 self._fruitless = 0
                 self._moved(task, True)
         else:

@@ -6,7 +6,8 @@ import orjson
 import pytest
 
 from kgqa_hpc.engines.engine import Response
-from kgqa_hpc.steps.step import TRACE_TEXT, Done, Reject, Retry, finish, seed_of
+from kgqa_hpc.steps.item import end
+from kgqa_hpc.steps.step import TRACE_TEXT, Done, Reject, Retry, seed_of
 
 
 def test_a_request_names_item_step_and_attempt_and_carries_the_schema(item, chain):
@@ -95,11 +96,12 @@ def test_only_a_regular_end_is_data(item, chain, pair_text, response, outcome):
 
 def test_the_end_of_an_item_has_a_status_and_a_reason_that_names_the_step(item, chain):
     chain[0].take(item, Response("x", "", "length"), 0)
-    finish(item, Retry("truncated", "invalid"))
-    assert (item.status, item.reason) == ("invalid", "generate: truncated")
-    finish(item, Retry("engine error", "failed"), "judge")
-    assert (item.status, item.reason) == ("failed", "judge: engine error")
-    finish(item, Reject("judge: invalid answer"))
-    assert (item.status, item.reason) == ("rejected", "judge: invalid answer")
-    finish(item, Done())
-    assert (item.status, item.reason) == ("accepted", None)
+    item.output = {"question": "?", "answer": "!"}
+    for outcome, step, status, reason in (
+        (Retry("truncated", "invalid"), None, "invalid", "generate: truncated"),
+        (Retry("engine error", "failed"), "judge", "failed", "judge: engine error"),
+        (Reject("judge: invalid answer"), None, "rejected", "judge: invalid answer"),
+        (Done(), None, "accepted", None),
+    ):
+        end(item, outcome, chain[0].context.kind, step)
+        assert (item.status, item.reason) == (status, reason)
