@@ -60,8 +60,7 @@ class Decide(Settings):
 
     judges: list[str] | None = Field(None, description="Labels of the judges that count; default: all.")
     rule: str = Field(
-        "all",
-        description="all approve; majority; at_least a number; weighted; or one of a package.",
+        "all", description="all approve; majority; at_least a number; weighted; or one of a package."
     )
     at_least: int | None = Field(None, ge=1, description="at_least: judges that must approve.")
     weights: dict[str, Annotated[float, Field(gt=0)]] | None = Field(

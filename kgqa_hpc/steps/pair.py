@@ -247,8 +247,7 @@ class ScoreSettings(StepSettings):
     )
     inverted: bool = Field(False, description="Invert a boolean score: false counts as 1.")
     unreadable: float | None = Field(
-        None,
-        description="Score of an unreadable answer, instead of losing the item (one attempt).",
+        None, description="Score of an unreadable answer, instead of losing the item (one attempt)."
     )
 
 
