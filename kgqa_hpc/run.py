@@ -265,8 +265,7 @@ class Dataset:
     def _repr_html_(self) -> str:
         frame = self.to_pandas()
         columns = [name for name in ("question", "answer", "group", "id") if name in frame]
-        html: str = frame[columns].head(10).to_html(index=False)
-        return f"{len(frame):,} accepted records{html}"
+        return f"{len(frame):,} accepted records{frame[columns].head(10).to_html(index=False)}"
 
     def _file(self, name: str) -> Path:
         path = self._run.dataset / name
@@ -293,5 +292,4 @@ class Preview(dict[str, Any]):
         return pd.DataFrame(rows)
 
     def _repr_html_(self) -> str:
-        html: str = self.to_pandas().to_html(index=False)
-        return html
+        return str(self.to_pandas().to_html(index=False))

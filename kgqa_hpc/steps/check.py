@@ -24,7 +24,7 @@ from kgqa_hpc.settings import StepSettings, later_key
 from kgqa_hpc.steps import STEPS
 from kgqa_hpc.steps.item import PAIR, Item
 from kgqa_hpc.steps.step import Done, Outcome, Reject, Step, StepContext
-from kgqa_hpc.text.streams import read_bytes
+from kgqa_hpc.text.streams import text_lines
 
 COPIED = 8  # consecutive words that hardly occur twice by chance
 
@@ -78,14 +78,9 @@ class CheckSettings(StepSettings):
     reject: list[Rule] = Field(
         default_factory=lambda: list(USUAL), description="Facts that reject; the others are only recorded."
     )
-    nodes: int = Field(
-        2,
-        ge=0,
-        description="Limit of few_nodes: the anchor's nodes that the pair must name.",
-    )
+    nodes: int = Field(2, ge=0, description="Limit of few_nodes: the anchor's nodes that the pair must name.")
     hops: int | None = later_key(
-        "Limit of few_hops: hops from the question's nodes to one in the answer only; default: 1.",
-        ge=1,
+        "Limit of few_hops: hops from the question's nodes to one in the answer only; default: 1.", ge=1
     )
     aliases: str | None = later_key("TSV file of more aliases: a node's name and another name of it.")
     paths = ("aliases",)
@@ -150,13 +145,7 @@ class Check(Step):
 def _read_aliases(path: Path) -> dict[str, list[str]]:
     """Aliases by name, from a TSV file. Raises InputError with file and line."""
     aliases: dict[str, list[str]] = {}
-    try:
-        lines = read_bytes(path).decode("utf-8").splitlines()
-    except (OSError, UnicodeDecodeError) as problem:
-        raise InputError(
-            f"{path}: cannot be read: {problem}", "a UTF-8 file: NAME, tab, OTHER NAME"
-        ) from None
-    for number, line in enumerate(lines, start=1):
+    for number, line in text_lines(path, InputError):
         cells = [cell.strip() for cell in line.split("\t")]
         if len(cells) != 2 or not all(cells):
             raise InputError(

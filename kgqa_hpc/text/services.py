@@ -15,13 +15,9 @@ from typing import Any
 
 @contextmanager
 def answer_within(
-    request: urllib.request.Request,
-    seconds: float,
-    *,
-    read_timeout: float | None = None,
-    redirects: bool = True,
+    request: urllib.request.Request, seconds: float, *, redirects: bool = True
 ) -> Iterator[Any]:
-    """The response; read its body inside the block. `read_timeout` is the limit of one read, default: `seconds`.
+    """The response; read its body inside the block.
 
     Without `redirects` none is followed: a key in the headers would travel to another server.
     Raises HTTPException, or OSError, also at the time limit.
@@ -32,7 +28,7 @@ def answer_within(
     timer.daemon = True
     timer.start()
     try:
-        with opener.open(request, timeout=read_timeout or seconds) as answer:
+        with opener.open(request, timeout=seconds) as answer:
             yield answer
         if handler.over:  # the body may be incomplete
             raise TimeoutError(f"no whole answer within {seconds:g} s")
