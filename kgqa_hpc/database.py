@@ -51,10 +51,10 @@ def _views(dataset: Path, text: str) -> Iterator[duckdb.DuckDBPyConnection]:
     with connect(MEMORY) as database:
         for name, files in parts.items():
             database.register(name, pads.dataset([str(part) for part in files], format="parquet"))
-        lost = dataset / "lost.jsonl"
-        empty = not lost.exists() or not lost.stat().st_size
-        lines = None if empty else pads.dataset(str(lost), schema=_LOST, format=pads.JsonFileFormat())
-        database.register("lost", _LOST.empty_table() if lines is None else lines)
+        lost: Any = _LOST.empty_table()
+        if (file := dataset / "lost.jsonl").exists() and file.stat().st_size:
+            lost = pads.dataset(str(file), schema=_LOST, format=pads.JsonFileFormat())
+        database.register("lost", lost)
         has_nodes = "nodes" in pads.dataset([str(part) for part in parts["accepted"]]).schema.names
         database.execute(_NODES if has_nodes else _NO_NODES)
         database.execute(

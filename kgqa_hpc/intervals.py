@@ -14,11 +14,11 @@ class Share(NamedTuple):
     high: float | None
 
 
-def wilson(part: int, whole: int, z: float = Z95) -> Share:
-    """The proportion `part / whole` with Wilson's score interval (Wilson 1927), clipped to [0, 1]."""
+def wilson(part: int, whole: int) -> Share:
+    """The proportion `part / whole` with Wilson's 95 % score interval (Wilson 1927), clipped to [0, 1]."""
     if not whole:
         return Share(None, None, None)
-    share, spread = part / whole, z * z / whole
+    share, spread = part / whole, Z95 * Z95 / whole
     centre = (share + spread / 2) / (1 + spread)
-    half = z * sqrt(share * (1 - share) / whole + spread / (4 * whole)) / (1 + spread)
+    half = Z95 * sqrt(share * (1 - share) / whole + spread / (4 * whole)) / (1 + spread)
     return Share(share, max(centre - half, 0.0), min(centre + half, 1.0))

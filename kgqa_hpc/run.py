@@ -262,8 +262,7 @@ class Dataset:
     def _repr_html_(self) -> str:
         frame = self.to_pandas()
         columns = [name for name in ("question", "answer", "group", "id") if name in frame]
-        html: str = frame[columns].head(10).to_html(index=False)
-        return f"{len(frame):,} accepted records{html}"
+        return f"{len(frame):,} accepted records{frame[columns].head(10).to_html(index=False)}"
 
 
 class Preview(dict[str, Any]):
@@ -283,5 +282,4 @@ class Preview(dict[str, Any]):
         return pd.DataFrame(rows)
 
     def _repr_html_(self) -> str:
-        html: str = self.to_pandas().to_html(index=False)
-        return html
+        return str(self.to_pandas().to_html(index=False))

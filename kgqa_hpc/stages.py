@@ -173,22 +173,21 @@ def standing(folder: Path) -> dict[str, Any]:
     from kgqa_hpc.cluster.slurm import queue_state
     from kgqa_hpc.status.snapshot import accepted_at_merge, survey
 
-    status = survey(folder, queue_state(RunFolder.open(folder).logs))
+    run = RunFolder.open(folder)
+    status = survey(folder, queue_state(run.logs))
     exists = [(folder / stage.makes).exists() for stage in STAGES]
     workers = next(position for position, stage in enumerate(STAGES) if stage.gpus)
     # A run without a graph has no output of `import`: a later output shows that the earlier stages are done.
     # The workers' output grows until they are done, so `complete` decides.
     exists[:workers] = [any(exists[position:workers]) for position in range(workers)]
     exists[workers] = status["complete"]
-    if exists[workers + 1] and (accepted := accepted_at_merge(RunFolder.open(folder))) is not None:
+    if exists[workers + 1] and (accepted := accepted_at_merge(run)) is not None:
         status["merged"] = {"accepted": accepted}
-    if older := _dataset_is_older(RunFolder.open(folder), status):
+    if _dataset_is_older(run, status):
         exists[workers + 1 :] = [False] * len(exists[workers + 1 :])
-    return {
-        **status,
-        **({"dataset_is_older": True} if older else {}),
-        "stages": [{"name": s.name, "done": done} for s, done in zip(STAGES, exists, strict=True)],
-    }
+        status["dataset_is_older"] = True
+    names = [stage.name for stage in STAGES]
+    return {**status, "stages": [{"name": n, "done": done} for n, done in zip(names, exists, strict=True)]}
 
 
 def _dataset_is_older(run: RunFolder, status: dict[str, Any]) -> bool:
@@ -220,7 +219,7 @@ def _dataset_is_older(run: RunFolder, status: dict[str, Any]) -> bool:
 
 
 def work_through(chosen: Sequence[Stage], folder: Path, threads: int | None = None) -> None:
-    """Do the chosen stages in order and print the result of each on stderr.
+    """Do the chosen stages in order and print the text that each returns on stderr; a path is for the caller to print.
 
     Packages that the merge needs are required before the first stage; if items are left to process, the engines'
     servers are tested too.
@@ -233,7 +232,7 @@ def work_through(chosen: Sequence[Stage], folder: Path, threads: int | None = No
         require_servers(config)
     for stage in chosen:
         result = stage.work(folder, threads)
-        for line in str("" if result is None else result).splitlines():
+        for line in str("" if result is None or isinstance(result, Path) else result).splitlines():
             note(f"{stage.name:<7} {line}")
 
 

@@ -52,9 +52,10 @@ class _ToTerminal(logging.Handler):
 
 
 class _Bars:
-    """Progress bars, one for each key; drawn from the first call of `show` on."""
+    """Progress bars, one for each key, from the first call of `show` on; not `drawn` in a log and by quiet commands."""
 
-    def __init__(self) -> None:
+    def __init__(self, requested: bool | None) -> None:
+        self.drawn = not _quiet and (sys.stderr.isatty() if requested is None else requested)
         self.tasks: dict[str, Any] = {}
         self._bar: Any = None
 
@@ -81,23 +82,17 @@ class _Bars:
             self._bar.stop()
 
 
-def _bars(requested: bool | None) -> _Bars | None:
-    """Bars on a terminal; None in a log, and for quiet commands."""
-    interactive = not _quiet and (sys.stderr.isatty() if requested is None else requested)
-    return _Bars() if interactive else None
-
-
 class Progress:
     """Progress display of a run: `update(ended, total, words)`, with further text in `words`. Not thread-safe."""
 
     def __init__(self, interactive: bool | None = None) -> None:
-        self._bars = _bars(interactive)
+        self._bars = _Bars(interactive)
         self._last_line = -LINE_EVERY
         self._last_text = ""
 
     def update(self, ended: int, total: int, words: str, *, last: bool = False) -> None:
         now = time.monotonic()
-        if self._bars is not None:
+        if self._bars.drawn:
             self._bars.show("run", ended, total, words)
         elif last or now - self._last_line >= LINE_EVERY:
             self._last_line = now
@@ -109,8 +104,7 @@ class Progress:
     def close(self, ended: int, total: int, words: str) -> None:
         """Show the final state of the progress."""
         self.update(ended, total, words, last=True)
-        if self._bars is not None:
-            self._bars.stop()
+        self._bars.stop()
 
 
 @contextmanager
@@ -121,14 +115,14 @@ def stage_progress(interactive: bool | None = None) -> Iterator[StageProgress]:
     `SHORT`, first at that time, then every `LINE_EVERY` seconds, and at its end. The work of a label is assumed to
     begin at the previous label's last report.
     """
-    bars = _bars(interactive)
+    bars = _Bars(interactive)
     began = label_began = heard = time.monotonic()
     current, next_line = "", 0.0
 
     def update(done: int, total: int, label: str) -> None:
         nonlocal label_began, heard, current, next_line
         now = time.monotonic()
-        if bars is not None:
+        if bars.drawn:
             if label in bars.tasks or (done < total and now - began >= SHORT):
                 bars.show(label, done, total, label)
             return
@@ -142,5 +136,4 @@ def stage_progress(interactive: bool | None = None) -> Iterator[StageProgress]:
     try:
         yield update
     finally:
-        if bars is not None:
-            bars.stop()
+        bars.stop()

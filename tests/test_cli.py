@@ -57,6 +57,7 @@ def test_all_in_one_command_resumes_and_ends_with_where_everything_lies(project:
     run = project / "run"
     first = kgqa("all", project / "run.yaml", run)
     assert str(run / "dataset") in first.stdout
+    assert (first.stdout + first.stderr).count("index.html") == 1
     before = (run / "dataset" / "accepted.jsonl").read_bytes()
     assert kgqa("all", project / "run.yaml", run).stdout == first.stdout
     assert (run / "dataset" / "accepted.jsonl").read_bytes() == before

@@ -97,9 +97,7 @@ TrustConfig = Annotated[
     bool,
     Option("--trust-config", help="Agree to the commands and servers that the run's configuration names."),
 ]
-Threads = Annotated[
-    int | None, Option("--threads", min=1, help="Threads; default: the cores this process may use.")
-]
+Threads = Annotated[int | None, Option(min=1, help="Threads; default: the cores this process may use.")]
 
 
 def main() -> None:
@@ -170,10 +168,7 @@ def _root(
     version: Annotated[
         bool, Option("--version", callback=_version, is_eager=True, help="Print the version.")
     ] = False,
-    verbose: Annotated[
-        bool,
-        Option("--verbose", "-v", help="Also print debug messages on stderr."),
-    ] = False,
+    verbose: Annotated[bool, Option("--verbose", "-v", help="Also print debug messages on stderr.")] = False,
     quiet: Annotated[bool, Option("--quiet", "-q", help="Print only results and errors.")] = False,
 ) -> None:
     if verbose and quiet:

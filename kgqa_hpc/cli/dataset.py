@@ -10,20 +10,14 @@ from kgqa_hpc.cli.app import AsJson, Run, app, print_result
 from kgqa_hpc.errors import InputError
 
 Condition = Annotated[
-    str | None,
-    Option("--where", metavar="SQL", help="Only records for which this SQL expression is true."),
+    str | None, Option(metavar="SQL", help="Only records for which this SQL expression is true.")
 ]
 Difficulty = Annotated[
     list[str] | None,
-    Option(
-        "--difficulty",
-        metavar="LEVEL",
-        help="Only records of this difficulty (easy, medium, hard); repeatable.",
-    ),
+    Option(metavar="LEVEL", help="Only records of this difficulty (easy, medium, hard); repeatable."),
 ]
 Score = Annotated[
-    list[str] | None,
-    Option("--score", metavar="NAME=LEAST", help="Only records with at least this score; repeatable."),
+    list[str] | None, Option(metavar="NAME=LEAST", help="Only records with at least this score; repeatable.")
 ]
 
 
@@ -39,7 +33,7 @@ def show(
     accepted: Annotated[bool, Option("--accepted", help="Accepted pairs (the default).")] = False,
     rejected: Annotated[bool, Option("--rejected", help="Rejected pairs, with the reason.")] = False,
     lost: Annotated[bool, Option("--lost", help="Items without a judged pair, with the reason.")] = False,
-    group: Annotated[str | None, Option("--group", help="Only records of this group ('shape 11').")] = None,
+    group: Annotated[str | None, Option(help="Only records of this group ('shape 11').")] = None,
     number: Annotated[int, Option("-n", "--number", min=1, help="Records to show.")] = 20,
     where: Condition = None,
     difficulty: Difficulty = None,
@@ -60,9 +54,9 @@ def show(
 @app.command()
 def export(
     run: Run,
-    to: Annotated[str, Option("--to", metavar="FORMAT", help="Export format; see docs/guide/dataset.md.")],
+    to: Annotated[str, Option(metavar="FORMAT", help="Export format; see docs/guide/dataset.md.")],
     out: Annotated[
-        Path, Option("--out", metavar="FOLDER", help="Folder to write; an earlier export there is replaced.")
+        Path, Option(metavar="FOLDER", help="Folder to write; an earlier export there is replaced.")
     ],
     extra: Annotated[
         Extra | None, Option("--with", help="Include the writer's reasoning before each answer.")
@@ -88,18 +82,12 @@ def combine(
     runs: Annotated[list[Path], Argument(metavar="RUN...", help="Merged runs, two or more.")],
     mixed: Annotated[bool, Option("--mixed", help="Allow different prompts or models.")] = False,
     share: Annotated[
-        list[float] | None,
-        Option(
-            "--share",
-            metavar="SHARE",
-            help="Share of the accepted records; once for each run.",
-        ),
+        list[float] | None, Option(metavar="SHARE", help="Share of the accepted records; once for each run.")
     ] = None,
     number: Annotated[
-        int | None,
-        Option("--number", min=1, help="Accepted records in all; default: as many as possible."),
+        int | None, Option(min=1, help="Accepted records in all; default: as many as possible.")
     ] = None,
-    seed: Annotated[int, Option("--seed", help="Random seed.")] = 42,
+    seed: Annotated[int, Option(help="Random seed.")] = 42,
     where: Condition = None,
     difficulty: Difficulty = None,
     score: Score = None,
@@ -128,8 +116,7 @@ def publish(
         Path, Argument(metavar="FOLDER", help="Folder to write; an earlier published folder is replaced.")
     ],
     to: Annotated[
-        list[str] | None,
-        Option("--to", metavar="FORMAT", help="Also write this export format; repeatable."),
+        list[str] | None, Option(metavar="FORMAT", help="Also write this export format; repeatable.")
     ] = None,
     as_json: AsJson = False,
 ) -> None:

@@ -45,8 +45,7 @@ def plan(
         float | None, Option(min=0.01, help="Tokens that one GPU generates per second.")
     ] = None,
     price: Annotated[
-        tuple[float, float] | None,
-        Option(help="Prices of a million input and a million output tokens."),
+        tuple[float, float] | None, Option(help="Prices of a million input and a million output tokens.")
     ] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -142,20 +141,14 @@ def count(
 def bench(
     config: Config,
     run: Annotated[
-        Path | None,
-        Option("--run", help="Run with the prompts; default: prompts over CONFIG's graph."),
+        Path | None, Option(help="Run with the prompts; default: prompts over CONFIG's graph.")
     ] = None,
     number: Annotated[
         int | None,
         Option("-n", "--number", min=1, help="Prompts per measurement; default: three times its batch."),
     ] = None,
-    batch: Annotated[
-        list[int] | None, Option("--batch", min=1, help="Requests in flight; repeatable.")
-    ] = None,
-    out: Annotated[
-        Path | None,
-        Option("--out", help="Also write the JSON here, for plan --pilot."),
-    ] = None,
+    batch: Annotated[list[int] | None, Option(min=1, help="Requests in flight; repeatable.")] = None,
+    out: Annotated[Path | None, Option(help="Also write the JSON here, for plan --pilot.")] = None,
     as_json: AsJson = False,
 ) -> None:
     """Measure CONFIG's engine: tokens per second, latency, cost of guided decoding."""

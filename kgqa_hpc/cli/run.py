@@ -26,8 +26,7 @@ def init(
         str | None, Option(help="Write NAME.py with a step, its test and a configuration.")
     ] = None,
     accept_changed_code: Annotated[
-        bool,
-        Option("--accept-changed-code", help="Accept changed code of the run's entries."),
+        bool, Option("--accept-changed-code", help="Accept changed code of the run's entries.")
     ] = False,
 ) -> None:
     """Check a configuration and create the run folder; or write an example."""
@@ -96,8 +95,7 @@ def submit(
         list[str] | None, Option(help="Further #SBATCH option of the workers, NAME=VALUE.")
     ] = None,
     cluster: Annotated[
-        Literal["slurm", "local"],
-        Option(help="Slurm jobs, or processes on this machine (local)."),
+        Literal["slurm", "local"], Option(help="Slurm jobs, or processes on this machine (local).")
     ] = "slurm",
     dry_run: Annotated[bool, Option("--dry-run", help="Print the scripts, submit nothing.")] = False,
     as_json: AsJson = False,
@@ -141,9 +139,9 @@ def requeue(
     if since is None:
         say(room.progress_mark(survey(run)))
         return
-    decision = room.decide(run, since, exit_code, restarts)
-    say(decision.text, aside=decision.code == room.GIVE_UP)
-    raise typer.Exit(decision.code)
+    code, why = room.decide(run, since, exit_code, restarts)
+    say(why, aside=code == room.GIVE_UP)
+    raise typer.Exit(code)
 
 
 @app.command()
@@ -173,16 +171,11 @@ def merge(
     ] = None,
     changes: Annotated[
         list[str] | None,
-        Option(
-            "--set",
-            metavar="KEY=VALUE",
-            help="Change a key of `dataset:` (split.by=nodes).",
-        ),
+        Option("--set", metavar="KEY=VALUE", help="Change a key of `dataset:` (split.by=nodes)."),
     ] = None,
     config: Annotated[Path | None, Option(help="Replace `dataset:` by that of this configuration.")] = None,
     as_recorded: Annotated[
-        bool,
-        Option("--as-recorded", help="Merge with the recorded settings although others were refused."),
+        bool, Option("--as-recorded", help="Merge with the recorded settings although others were refused.")
     ] = False,
     as_json: AsJson = False,
 ) -> None:

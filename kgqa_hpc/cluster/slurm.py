@@ -13,7 +13,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import kgqa_hpc
 from kgqa_hpc.errors import InputError
@@ -180,17 +180,6 @@ _DEFAULTS: dict[str, tuple[Any, ...]] = {
 }
 
 
-class Stage(Protocol):
-    """A stage (kgqa_hpc/stages.py) for a job: its command, the path it writes, and whether workers with GPUs do it."""
-
-    @property
-    def name(self) -> str: ...
-    @property
-    def makes(self) -> str: ...
-    @property
-    def gpus(self) -> bool: ...
-
-
 class Job(NamedTuple):
     """One job, or an array of `count` jobs: runs `commands` in order, each a list of words."""
 
@@ -200,10 +189,10 @@ class Job(NamedTuple):
     asks: Mapping[str, Any] = {}  # its resources, by submitit's names for options of sbatch
 
 
-def jobs_of(run: RunFolder, resources: Resources, stages: Sequence[Stage], *, local: bool) -> list[Job]:
+def jobs_of(run: RunFolder, resources: Resources, stages: Sequence[Any], *, local: bool) -> list[Job]:
     """The jobs that the run still needs; each starts when the previous one has succeeded.
 
-    The stages before the GPU stage form one job, and so do those after it.
+    `stages` are those of kgqa_hpc/stages.py. Those before the GPU stage form one job, and so do those after it.
 
     `local`: processes on this machine; the first does the work that the others wait for.
     """

@@ -10,11 +10,13 @@ import signal
 import subprocess
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import redirect_stderr
 from dataclasses import dataclass, replace
+from io import StringIO
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
-from kgqa_hpc.cluster.slurm import WARNING, Job, Resources, Stage, jobs_of, parameters, record_job, script
+from kgqa_hpc.cluster.slurm import WARNING, Job, Resources, jobs_of, parameters, record_job, script
 from kgqa_hpc.errors import InputError, StoppedEarly
 from kgqa_hpc.status.snapshot import survey
 from kgqa_hpc.store.run_folder import RunFolder
@@ -73,7 +75,7 @@ class Commands:
 def submit(
     folder: Path,
     resources: Resources,
-    stages: Sequence[Stage],
+    stages: Sequence[Any],
     *,
     cluster: Cluster = "slurm",
     dry_run: bool = False,
@@ -124,7 +126,8 @@ def _submit(run: RunFolder, job: Job, resources: Resources, before: Sequence[str
         executor.update_parameters(**asked)
     work = Commands(job.commands, str(run.path.resolve()), resources.warning_s)
     try:
-        jobs: Sequence[Any] = executor.submit_array([work] * job.tasks)
+        with redirect_stderr(StringIO()):  # submitit prints sbatch's error, which its exception holds too
+            jobs: Sequence[Any] = executor.submit_array([work] * job.tasks)
     except (RuntimeError, OSError) as problem:  # submitit's FailedJobError is the former
         reason = f"{job.name} could not be submitted: {' '.join(str(problem).split())}"
         if before and not local:
@@ -147,13 +150,6 @@ def _has_ended(pid: int) -> bool:
         return True
 
 
-class Decision(NamedTuple):
-    """A decision: `code` is DONE, REQUEUE or GIVE_UP, the exit code of `kgqa requeue`; `text` explains it."""
-
-    code: int
-    text: str
-
-
 def progress_mark(status: Mapping[str, Any]) -> str:
     """A text that changes whenever an answer is stored."""
     return f"{status['shards']['done']} shards, {status['journal_answers']} answers in journals"
@@ -168,18 +164,17 @@ def brings_nothing(before: str, now: str, exit_code: int, restarts: int) -> bool
     return now == before and not (stopped and restarts == 0)
 
 
-def decide(run: Path, before: str, exit_code: int, restarts: int) -> Decision:
-    """Decide whether a job whose workers ended with `exit_code` is queued again.
+def decide(run: Path, before: str, exit_code: int, restarts: int) -> tuple[int, str]:
+    """Decide whether a job whose workers ended with `exit_code` is queued again: DONE, REQUEUE or GIVE_UP, and why.
 
     `before` is the mark at its start, `restarts` the number of its earlier starts.
     """
     status = survey(run)
     if status["complete"]:
-        return Decision(DONE, f"complete: {run}")
+        return DONE, f"complete: {run}"
     if brings_nothing(before, progress_mark(status), exit_code, restarts):
-        return Decision(
-            GIVE_UP,
+        return GIVE_UP, (
             f"error: this start made no progress (exit code {exit_code}); not requeued\n"
-            f"       see above and {run}/logs, mend it, and submit again: what is done stays done",
+            f"       see above and {run}/logs, mend it, and submit again: what is done stays done"
         )
-    return Decision(REQUEUE, f"not complete yet (exit code {exit_code}): back into the queue")
+    return REQUEUE, f"not complete yet (exit code {exit_code}): back into the queue"

@@ -63,8 +63,7 @@ class RunConfig(Settings):
     dataset: DatasetConfig = Field(DatasetConfig(), description="What `kgqa merge` makes of the results.")
     target: Target | None = Field(None, description="Accepted records to reach; the sample grows until then.")
     variants: dict[str, list[Any] | dict[str, Any]] | None = Field(
-        None,
-        description="Variants of a study: a key with the values to compare, or names with changed keys.",
+        None, description="Variants of a study: a key with the values to compare, or names with changed keys."
     )
 
     _added_judges: frozenset[str] = PrivateAttr(frozenset())  # labels of judges added to the run later

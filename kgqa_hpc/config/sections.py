@@ -22,14 +22,10 @@ class PromptConfig(Settings):
 
     generate: Name | None = Field(None, description="Default prompt of generate steps; p5 if not set.")
     judge: Name | None = Field(None, description="Default prompt of judge steps; filter if not set.")
-    domain: Name = Field(
-        "biomedicine",
-        description="Subject area: biomedicine, general, or your own.",
-    )
+    domain: Name = Field("biomedicine", description="Subject area: biomedicine, general, or your own.")
     paths = ("folder",)
     folder: str | None = Field(
-        None,
-        description="Folder of your own prompts and modules, which override shipped ones.",
+        None, description="Folder of your own prompts and modules, which override shipped ones."
     )
     edge_types: bool | None = Field(
         None,
@@ -50,8 +46,7 @@ class PassConfig(Settings):
     )
     engine: EngineConfig | None = Field(None, description="Engine of this pass; default: the run's.")
     variant: Name | None = Field(
-        None,
-        description="Study variant whose items this pass processes; set by `variants`.",
+        None, description="Study variant whose items this pass processes; set by `variants`."
     )
 
 
@@ -86,9 +81,7 @@ class RuntimeConfig(Settings):
         None, ge=1, description="Requests in flight; default: twice the engine's batch."
     )
     lease: Duration = Field(
-        120.0,
-        gt=0,
-        description="Age of a lease's heartbeat after which another worker may take the shard.",
+        120.0, gt=0, description="Age of a lease's heartbeat after which another worker may take the shard."
     )
     attempts: int = Field(3, ge=1, description="Attempts per step.")
     engine_stall: Duration = Field(
@@ -170,9 +163,7 @@ class Budget(Settings):
         None, ge=1, description="Maximum tokens: prompts plus answers of all attempts."
     )
     gpu_hours: float | None = Field(
-        None,
-        gt=0,
-        description="Maximum GPU-hours by the workers' logs (differs between repeated runs).",
+        None, gt=0, description="Maximum GPU-hours by the workers' logs (differs between repeated runs)."
     )
     money: float | None = later_key("Largest cost at the engines' prices, for all attempts.", gt=0)
 
@@ -207,9 +198,7 @@ class DatasetConfig(Settings):
         default_factory=list, description="Test files; records with their items are rejected."
     )
     window: int = Field(
-        13,
-        ge=3,
-        description="Consecutive words shared with a test item that count as contamination.",
+        13, ge=3, description="Consecutive words shared with a test item that count as contamination."
     )
     debias: Debias | None = Field(None, description="Keep a balanced part of the accepted records.")
     split: Split | None = Field(None, description="Divide the accepted records.")

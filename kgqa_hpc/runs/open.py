@@ -238,14 +238,14 @@ def _require_same(run: RunFolder, config: RunConfig, *, import_again: bool = Fal
         return
     more = f" and {len(files) - 3:,} more files" if len(files) > 3 else ""
     names = f"{', '.join(map(str, files[:3]))}{more} {'was' if len(files) == 1 else 'were'} changed"
+    if import_again and run.untouched():
+        for path in filter(Path.exists, (run.anchors, run.kg, run.graph_files)):
+            quarantine(run.quarantine, path, f"{names} after this was made")
+        return
+    cure = f"kgqa import {run.path} reads it anew"
     if not run.untouched():
         cure = "for the new graph use another run folder; or give the new file another name: this run has its own graph"
-        raise FingerprintMismatch(f"{names} since {run.path} imported the graph", cure)
-    if not import_again:
-        cure = f"kgqa import {run.path} reads it anew"
-        raise FingerprintMismatch(f"{names} since {run.path} imported the graph", cure)
-    for path in filter(Path.exists, (run.anchors, run.kg, run.graph_files)):
-        quarantine(run.quarantine, path, f"{names} after this was made")
+    raise FingerprintMismatch(f"{names} since {run.path} imported the graph", cure)
 
 
 def _require_whole_growth(run: RunFolder, config: RunConfig) -> None:

@@ -171,10 +171,6 @@ def _pairs(items: list[tuple[str, Any]]) -> dict[str, Any]:
     return value
 
 
-def _no_constant(name: str) -> Any:
-    raise ValueError(f"{name} is not JSON")
-
-
 def _integer(digits: str) -> int | float:
     """The number; beyond 64 bits, which records cannot hold, the nearest float, as orjson reads it."""
     return int(digits) if len(digits) < 19 else orjson.loads(digits)
@@ -184,7 +180,7 @@ _HOOKS: dict[str, Any] = {
     "object_pairs_hook": _pairs,
     "parse_int": _integer,
     "parse_float": orjson.loads,  # refuses what a float cannot hold, such as 1e400
-    "parse_constant": _no_constant,
+    "parse_constant": orjson.loads,  # refuses NaN and Infinity
 }
 _strict_decoder = json.JSONDecoder(**_HOOKS)
 # Line breaks within strings are accepted: models write them, and they are unambiguous.

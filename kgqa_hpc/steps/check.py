@@ -24,7 +24,7 @@ from kgqa_hpc.settings import StepSettings, later_key
 from kgqa_hpc.steps import STEPS
 from kgqa_hpc.steps.item import PAIR, Item
 from kgqa_hpc.steps.step import Done, Outcome, Reject, Step, StepContext
-from kgqa_hpc.text.streams import read_bytes
+from kgqa_hpc.text.streams import text_lines
 
 COPIED = 8  # consecutive words that hardly occur twice by chance
 
@@ -145,13 +145,7 @@ class Check(Step):
 def _read_aliases(path: Path) -> dict[str, list[str]]:
     """Aliases by name, from a TSV file. Raises InputError with file and line."""
     aliases: dict[str, list[str]] = {}
-    try:
-        lines = read_bytes(path).decode("utf-8").splitlines()
-    except (OSError, UnicodeDecodeError) as problem:
-        raise InputError(
-            f"{path}: cannot be read: {problem}", "a UTF-8 file: NAME, tab, OTHER NAME"
-        ) from None
-    for number, line in enumerate(lines, start=1):
+    for number, line in text_lines(path, InputError):
         cells = [cell.strip() for cell in line.split("\t")]
         if len(cells) != 2 or not all(cells):
             raise InputError(

@@ -233,12 +233,17 @@ def byte_lines(path: Path, error: type[InputError] = GraphFormatError) -> Iterat
     Raises `error` for a line beyond `KGQA_MAX_LINE_BYTES`, otherwise as `TextStream`.
     """
     with io.BufferedReader(TextStream(path, error), _PIECE) as file:
-        number, limit = 0, LINE_BYTES.value
-        while line := file.readline(limit):
-            number += 1
-            if len(line) == limit:
-                raise error(f"{path.name} line {number:,}: is longer than {limit:,} bytes", LINE_BYTES.cure)
-            yield line
+        yield from (line for _, line in _bounded_lines(file, path.name, error))
+
+
+def _bounded_lines(file: IO[bytes], name: object, error: type[InputError]) -> Iterator[tuple[int, bytes]]:
+    """(line number from 1, line with its end) of a file. Raises `error` for a line beyond `KGQA_MAX_LINE_BYTES`."""
+    number, limit = 0, LINE_BYTES.value
+    while line := file.readline(limit + 1):
+        number += 1
+        if len(line) > limit:
+            raise error(f"{name} line {number:,}: is longer than {limit:,} bytes", LINE_BYTES.cure)
+        yield number, line
 
 
 def text_lines(path: Path, error: type[InputError] = GraphFormatError) -> Iterator[tuple[int, str]]:
@@ -299,18 +304,15 @@ def json_lines(
     file: IO[bytes], path: Path, error: type[InputError] = InputError
 ) -> Iterator[tuple[int, Any]]:
     """(line number, value) of each line that is not blank. Raises `error` naming `path` and the line."""
-    number, limit = 0, LINE_BYTES.value
-    while line := file.readline(limit + 1):
-        number += 1
-        if len(line) > limit:
-            raise error(f"{path} line {number:,}: longer than {limit:,} bytes", LINE_BYTES.cure)
-        if not line.strip():
-            continue
-        try:
-            value = parse_json(line)
-        except ValueError as problem:
-            raise error(f"{path} line {number:,}: not JSON: {problem}", "mend or remove the line") from None
-        yield number, value
+    for number, line in _bounded_lines(file, path, error):
+        if line.strip():
+            try:
+                value = parse_json(line)
+            except ValueError as problem:
+                raise error(
+                    f"{path} line {number:,}: not JSON: {problem}", "mend or remove the line"
+                ) from None
+            yield number, value
 
 
 def json_objects(path: Path, error: type[InputError] = InputError) -> Iterator[tuple[int, dict[str, Any]]]:

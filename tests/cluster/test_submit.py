@@ -3,6 +3,8 @@
 import os
 import re
 import sys
+from contextlib import redirect_stderr
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
@@ -158,15 +160,16 @@ def test_a_command_that_fails_fails_the_job(run: RunFolder) -> None:
 def test_a_chain_of_which_one_job_is_refused_is_not_submitted(
     run: RunFolder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A sbatch refuses the merge job, and a scancel keeps what it was given."""
+    """A sbatch refuses the merge job, and a scancel keeps what it was given. Its error is told once."""
     refusing = f"""case "$(cat "$1")" in *merge*) echo no such memory >&2; exit 1;; esac
 echo x >> {tmp_path}/jobs; echo Submitted batch job 1$(wc -l < {tmp_path}/jobs)"""
     scancel = f'echo "$*" >> {tmp_path}/cancelled'
     monkeypatch.setenv("PATH", programs(tmp_path, sbatch=refusing, scancel=scancel))
     run.anchors.unlink()
     refused = r"kgqa-merge could not be submitted: .*no such memory.*cancelled.*11, 12"
-    with pytest.raises(InputError, match=refused):
+    with pytest.raises(InputError, match=refused), redirect_stderr(StringIO()) as printed:
         submit(run.path, Resources(), STAGES)
+    assert "no such memory" not in printed.getvalue()
     assert (tmp_path / "cancelled").read_text() == "11 12\n"
     assert slurm.recorded_jobs(run.logs) == []
 
