@@ -51,15 +51,18 @@ def completion(message: str | dict[str, Any], finish: str = "stop", **more: Any)
     return {"choices": [choice], **more}
 
 
-def chat_server(answer: Callable[[QuietHandler, Any], tuple[int, Any, dict[str, str]]]) -> Any:
-    """A running server whose reply to each JSON posted is `answer(handler, body)`: status, JSON and headers."""
+def chat_server(answer: Callable[[QuietHandler, Any], tuple[int, Any, dict[str, str]] | None]) -> Any:
+    """A running server whose reply to each JSON posted is `answer(handler, body)`: status, JSON and headers; or None
+    if it has broken the connection.
+    """
 
     class Handler(QuietHandler):
         protocol_version = "HTTP/1.1"
 
         def do_POST(self) -> None:
-            status, body, headers = answer(self, self.posted())
-            self.reply(status, body if isinstance(body, bytes) else json.dumps(body).encode(), headers)
+            if (answered := answer(self, self.posted())) is not None:
+                status, body, headers = answered
+                self.reply(status, body if isinstance(body, bytes) else json.dumps(body).encode(), headers)
 
         def do_GET(self) -> None:
             self.reply(404, b"{}")

@@ -20,6 +20,7 @@ from kgqa_hpc.engines.openai.settings import OpenAISettings
 from kgqa_hpc.errors import EngineConfigError
 from tests.engines.asking import BOOLEAN, TEXT, an_object, answers_of, user
 from tests.engines.openai.fault_server import KEY, FaultServer
+from tests.servers import chat_server
 from tests.waiting import wait_for
 
 PATIENCE_S = 120.0
@@ -28,12 +29,10 @@ Start = Callable[..., OpenAIEngine]
 
 @contextmanager
 def fault_server() -> Iterator[FaultServer]:
-    with FaultServer() as server:
-        thread = threading.Thread(target=server.serve_forever, args=(0.05,))
-        thread.start()
+    server = FaultServer()
+    with chat_server(server) as address:
+        server.url = f"{address}/v1"
         yield server
-        server.shutdown()
-        thread.join()
 
 
 @pytest.fixture
