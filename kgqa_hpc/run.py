@@ -247,8 +247,7 @@ class Dataset:
     @property
     def accounting(self) -> dict[str, Any]:
         """dataset/accounting.json. Raises InputError before the first merge."""
-        accounting: dict[str, Any] = canonical.loads(self._file("accounting.json").read_bytes())
-        return accounting
+        return canonical.loads(self._file("accounting.json").read_bytes())
 
     def records(self, which: Which = "accepted") -> Iterator[dict[str, Any]]:
         """The records as in the JSON lines, streamed. Raises InputError before the first merge."""
