@@ -25,14 +25,18 @@ KgqaError                        exit 1
 
 
 class KgqaError(Exception):
-    """Base of all expected errors. `message` says what is wrong and where; `cure` what to do about it."""
+    """Base of all expected errors. `message` says what is wrong and where; `cure` what to do about it.
+
+    `usual_cure` is that of errors for which none is given.
+    """
 
     exit_code = 1
+    usual_cure = ""
 
     def __init__(self, message: str, cure: str = "") -> None:
         super().__init__(message)
         self.message = message
-        self.cure = cure
+        self.cure = cure or self.usual_cure
 
     def __str__(self) -> str:
         return f"{self.message}\n       {self.cure}" if self.cure else self.message
@@ -62,6 +66,8 @@ class ConfigError(InputError):
 
 class PromptError(InputError):
     """A prompt module is unknown, malformed, or uses an undefined variable."""
+
+    usual_cure = "see docs/guide/prompts.md"
 
 
 class ExtensionError(InputError):
@@ -95,10 +101,7 @@ class NewerFormat(StoreError):
 class OlderFormat(StoreError):
     """A file of version 0.1 of this program, which `tools/upgrade_v1.py` converts."""
 
-    def __init__(self, message: str) -> None:
-        super().__init__(
-            message, "convert the run: python tools/upgrade_v1.py OLD NEW (in the source of kgqa_hpc)"
-        )
+    usual_cure = "convert the run: python tools/upgrade_v1.py OLD NEW (in the source of kgqa_hpc)"
 
 
 class DiskFull(StoreError):
@@ -153,3 +156,4 @@ class StoppedEarly(KgqaError):
     """A signal or the time limit stopped the work; everything finished is saved. Run the command again."""
 
     exit_code = 75
+    usual_cure = "run the same command again"

@@ -213,17 +213,18 @@ def sentence(model: type[BaseModel], problem: Problem) -> str:
     location = [part for part in problem.key if isinstance(part, str)]
     for part in location[:-1]:  # to the nested model that lacks the key, or the last known one on the way
         field = model.model_fields.get(part)
-        model = next(iter(_models_in(field.annotation)), model) if field else model
+        model = next(iter(models_in(field.annotation)), model) if field else model
     if hint := getattr(model, "elsewhere", {}).get(location[-1]):
         return f"{problem.text}: {hint}"
     keys = [field.alias or name for name, field in model.model_fields.items()]
     return problem.text + did_you_mean(location[-1], keys)
 
 
-def _models_in(annotation: Any) -> list[type[BaseModel]]:
+def models_in(annotation: Any) -> list[type[BaseModel]]:
+    """The pydantic models within a type, such as those of a list or a union."""
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         return [annotation]
-    return [model for inner in get_args(annotation) for model in _models_in(inner)]
+    return [model for inner in get_args(annotation) for model in models_in(inner)]
 
 
 def problems_of(problem: ValidationError) -> list[Problem]:

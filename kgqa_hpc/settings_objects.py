@@ -92,11 +92,10 @@ def graph_section(value: Any, files: dict[str, bytes]) -> Any:
 
     Frames are added to `files`, the contents of RUN/inputs by name.
     """
-    if hasattr(
-        value, "number_of_nodes"
-    ):  # `name` and `type` are attributes of its nodes, `type` of its edges
+    if hasattr(value, "number_of_nodes"):
         import pandas as pd
 
+        # `name` and `type` are attributes of its nodes, `type` of its edges.
         nodes = [
             {**data, "id": node, "name": data.get("name", node), "type": data.get("type", NODE_TYPE)}
             for node, data in value.nodes(data=True)
@@ -159,9 +158,8 @@ def with_folder(data: Any, folder: Path) -> Any:
         return {key: with_folder(value, folder) for key, value in data.items()}
     if isinstance(data, list):
         return [with_folder(value, folder) for value in data]
-    return (
-        str(folder / data.removeprefix(_MARK)) if isinstance(data, str) and data.startswith(_MARK) else data
-    )
+    marked = isinstance(data, str) and data.startswith(_MARK)
+    return str(folder / data.removeprefix(_MARK)) if marked else data
 
 
 def _saved(function: Callable[..., Any]) -> bytes:

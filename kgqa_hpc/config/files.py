@@ -23,7 +23,7 @@ from kgqa_hpc.errors import ConfigError, InputError
 from kgqa_hpc.kg.sources import SOURCES
 from kgqa_hpc.prompts.files import shipped_prompts
 from kgqa_hpc.registry import Registry, did_you_mean, first_paragraph
-from kgqa_hpc.settings import StepSettings
+from kgqa_hpc.settings import StepSettings, models_in
 from kgqa_hpc.steps import STEPS
 from kgqa_hpc.store.atomic import make_folder, write_file
 from kgqa_hpc.store.yaml_file import load_yaml
@@ -162,16 +162,9 @@ def keys_of(
             continue
         key = f"{prefix}{field.alias or name}"
         yield Key(key, _name(field.annotation), _default(field), field.description or "")
-        inner = _inner(field.annotation)
-        if inner is not None and prefix.count(".") < 2 and nested:
-            yield from keys_of(inner, (), f"{key}.")
-
-
-def _inner(annotation: Any) -> type[BaseModel] | None:
-    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
-        return annotation
-    models = (_inner(argument) for argument in get_args(annotation))
-    return next((model for model in models if model is not None and model is not StepSettings), None)
+        inner = [model for model in models_in(field.annotation) if model is not StepSettings]
+        if inner and prefix.count(".") < 2 and nested:
+            yield from keys_of(inner[0], (), f"{key}.")
 
 
 def _name(annotation: Any) -> str:

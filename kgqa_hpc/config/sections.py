@@ -11,6 +11,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import AfterValidator, BeforeValidator, Field, SerializeAsAny, ValidationInfo, model_validator
 
 from kgqa_hpc.engines.registry import EngineConfig
+from kgqa_hpc.prompts.files import DOMAIN
 from kgqa_hpc.settings import Name, Package, Settings, StepSettings, later_key, section
 from kgqa_hpc.steps import STEPS
 from kgqa_hpc.steps.decision import Decide
@@ -22,7 +23,7 @@ class PromptConfig(Settings):
 
     generate: Name | None = Field(None, description="Default prompt of generate steps; p5 if not set.")
     judge: Name | None = Field(None, description="Default prompt of judge steps; filter if not set.")
-    domain: Name = Field("biomedicine", description="Subject area: biomedicine, general, or your own.")
+    domain: Name = Field(DOMAIN, description="Subject area: biomedicine, general, or your own.")
     paths = ("folder",)
     folder: str | None = Field(
         None, description="Folder of your own prompts and modules, which override shipped ones."

@@ -99,8 +99,7 @@ def _step(data: Mapping[str, Any], key: str) -> dict[str, Any]:
     fields = () if step is None else STEPS.get(step["use"]).Settings.model_fields
     if step is None or setting not in fields or setting in _NO_SETTINGS:
         raise ConfigError(f"variants.{key}: no step of this run has such a setting")
-    step_data: dict[str, Any] = step
-    return step_data
+    return step
 
 
 def _pass_of(key: str) -> str | None:
@@ -244,7 +243,7 @@ def with_step_defaults(data: dict[str, Any]) -> Any:
 
 
 def asks(passes: Any) -> bool:
-    """Whether any valid step of plain passes asks an engine; True for passes without a list of steps."""
+    """Whether any valid step of plain passes asks an engine."""
     for entry in passes if isinstance(passes, list) else [None]:
         steps = entry.get("steps") if isinstance(entry, dict) else None
         for plain in steps if isinstance(steps, list) else [None]:

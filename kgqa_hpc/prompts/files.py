@@ -41,7 +41,7 @@ _KEYS = {
     "array": {"type", "items", "minItems", "maxItems", "description"},
 }
 _OBJECT = {"type", "properties", "required", "additionalProperties", "description"}
-_GUIDE = "see docs/guide/prompts.md"
+_GUIDE = PromptError.usual_cure
 LONGEST = 20_000  # characters of one field; shipped prompts ask for far fewer
 MOST = 100  # entries of a list
 
@@ -97,7 +97,7 @@ class Folders:
         file = self.module("words.yaml", "prompts.domain")
         words = read_yaml(read_text(file), file)
         if not isinstance(words, dict) or not all(isinstance(word, str) for word in words.values()):
-            raise PromptError(f"{file}: must be a mapping of names to texts", "see docs/guide/prompts.md")
+            raise PromptError(f"{file}: must be a mapping of names to texts")
         return words
 
     def names(self) -> list[str]:
@@ -308,12 +308,12 @@ def place(file: Path, key: str) -> str:
 def _mapping(text: str, file: Path, first_line: int) -> dict[str, Any]:
     data = read_yaml(text, file, first_line)
     if not isinstance(data, dict):
-        raise PromptError(f"{file} line {first_line}: must be a mapping of keys to values", _GUIDE)
+        raise PromptError(f"{file} line {first_line}: must be a mapping of keys to values")
     return data
 
 
 def _refuse(file: Path, head: str, key: str, problem: str) -> NoReturn:
-    raise PromptError(f"{file} line {_line_of(head, key)}: {problem}", _GUIDE) from None
+    raise PromptError(f"{file} line {_line_of(head, key)}: {problem}") from None
 
 
 def _line_of(head: str, key: str) -> int:

@@ -211,9 +211,7 @@ def _check_layout(tree: nodes.Template, file: Path) -> None:
     """Require exactly the blocks system (constant) and user."""
     blocks = {block.name: block for block in tree.find_all(nodes.Block)}
     if set(blocks) != {"system", "user"}:
-        raise PromptError(
-            f"{file}: needs the blocks system and user and no others", "see docs/guide/prompts.md"
-        )
+        raise PromptError(f"{file}: needs the blocks system and user and no others")
     for node in tree.body:
         stray = node.nodes if isinstance(node, nodes.Output) else []
         if any(not isinstance(part, nodes.TemplateData) or part.data.strip() for part in stray):

@@ -14,7 +14,7 @@ import numpy as np
 import orjson
 from numpy.typing import NDArray
 
-from kgqa_hpc.database import connect
+from kgqa_hpc.database import FILES, connect
 from kgqa_hpc.dataset.accounting import in_order
 from kgqa_hpc.dataset.facts import Facts
 from kgqa_hpc.dataset.files import COMBINED, CombinedFolder, read_accounting, read_records, require_whole
@@ -26,7 +26,6 @@ from kgqa_hpc.store.canonical import sha256_of
 from kgqa_hpc.store.run_folder import RunFolder
 from kgqa_hpc.text.streams import read_bytes
 
-FILES = ("accepted", "rejected")
 SAMPLE = 3000  # largest number of records on the page, within SAMPLE_BYTES
 SAMPLE_BYTES = 6_000_000
 # Largest data of a page with all records; browsers use about ten times as much memory

@@ -136,8 +136,7 @@ def prompts_of(settings: StepSettings, folder: str | Path | None, domain: str) -
             continue
         prompt = load_prompt(name, folder, domain)
         if prompt.step not in STEPS:
-            problem = f"{place(prompt.file, 'step')}: {STEPS.unknown(prompt.step)}"
-            raise PromptError(problem, "see docs/guide/prompts.md")
+            raise PromptError(f"{place(prompt.file, 'step')}: {STEPS.unknown(prompt.step)}")
         if prompt.step != settings.use:
             folders = Folders.with_user(folder, domain)
             head = re.compile(rf"^step: {re.escape(settings.use)}\s*$", re.MULTILINE)
@@ -148,7 +147,7 @@ def prompts_of(settings: StepSettings, folder: str | Path | None, domain: str) -
             )
         answer = answers[min(len(prompts), len(answers) - 1)]  # the last answer is that of all later turns
         for problem in lacking(prompt.fields, settings.use, answer):
-            raise PromptError(f"{place(prompt.file, 'schema')}: {problem}", "see docs/guide/prompts.md")
+            raise PromptError(f"{place(prompt.file, 'schema')}: {problem}")
         prompts.append(prompt)
     return prompts
 

@@ -64,9 +64,7 @@ def alone(
     try:
         while (lease := leases.claim(name)) is None:
             if stopped(pause):
-                raise StoppedEarly(
-                    "stopped early; everything finished is saved", "run the same command again"
-                )
+                raise StoppedEarly("stopped early; everything finished is saved")
             if waited < PATIENCE <= waited + pause and (holder := leases.holder(name)):
                 note(f"{holder.worker} is changing the {name} of {run.path}; waiting until it has ended")
             waited, pause = waited + pause, min(1.5 * pause, 15.0)

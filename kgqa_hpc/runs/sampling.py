@@ -166,9 +166,8 @@ def extend(folder: Path, size: int, threads: int | None = None, *, trust: bool =
             header["grown"] = [*before.get("grown", ()), [before["rows"], before["sha256"][:16]]]
             with AnchorsFile(run.anchors) as anchors:
                 new: Iterator[Any] = (anchor.to_dict() for anchor in drawn.anchors)
-                if (
-                    grown.variants is not None
-                ):  # the existing items in their order, then the new ones by variant
+                if grown.variants is not None:
+                    # The existing items in their order, then the new ones by variant.
                     more = {row["id"]: row for row in new}
                     old = [more.pop(row["id"]) for row in anchors.rows() if row["id"] in more]
                     new = chain(old, more.values())

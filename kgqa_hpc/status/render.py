@@ -5,12 +5,12 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+from kgqa_hpc.engines.engine import LOAD
 from kgqa_hpc.status.pass_totals import acceptance_words
 from kgqa_hpc.status.snapshot import VERDICTS, Status
 from kgqa_hpc.text.plain_text import about, duration, plain
 
 WATCH_EVERY = 5.0  # s
-LOAD = ("retries", "throttled", "waited_s")  # of a pass's engine
 
 
 def render(now: Status) -> str:

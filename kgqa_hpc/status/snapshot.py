@@ -20,7 +20,7 @@ from pydantic import TypeAdapter
 
 from kgqa_hpc.errors import CorruptFile, InputError, KgqaError, MissingFile
 from kgqa_hpc.status.log_files import ALIVE, DAY, NO_LOAD, read_loads, read_rate, read_states
-from kgqa_hpc.status.pass_totals import PassTotals, acceptance, money, verdicts
+from kgqa_hpc.status.pass_totals import ENDED, PassTotals, acceptance, money, verdicts
 from kgqa_hpc.store import canonical
 from kgqa_hpc.store.atomic import disk_errors, names_if_there, read_if_there
 from kgqa_hpc.store.partition import ShardsManifest, read_shards_manifest
@@ -29,7 +29,7 @@ from kgqa_hpc.store.shards import count
 
 STALLED = 120.0  # s without an answer, with requests in flight, after which a worker counts as stalled
 DEEPEST = 3  # depth of the search for runs below a folder
-VERDICTS = ("accepted", "rejected", "invalid", "failed", "waiting")
+VERDICTS = (*ENDED, "waiting")
 Status = dict[str, Any]
 Queue = Sequence[dict[str, str]]  # jobs as described by cluster/slurm.py
 _OF_A_PASS = ("items", "counts", "reasons", "tokens", "records", "requests", "repaired")

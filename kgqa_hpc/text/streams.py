@@ -227,17 +227,17 @@ class TextStream(io.RawIOBase):
         super().close()
 
 
-def byte_lines(path: Path, error: type[InputError] = GraphFormatError) -> Iterator[bytes]:
-    """The lines of a file, each with its line end (only \\n ends a line).
+def byte_lines(path: Path, error: type[InputError] = GraphFormatError) -> Iterator[tuple[int, bytes]]:
+    """(line number from 1, line with its end) of each line of a file; only \\n ends a line.
 
     Raises `error` for a line beyond `KGQA_MAX_LINE_BYTES`, otherwise as `TextStream`.
     """
     with io.BufferedReader(TextStream(path, error), _PIECE) as file:
-        yield from (line for _, line in _bounded_lines(file, path.name, error))
+        yield from _bounded_lines(file, path.name, error)
 
 
 def _bounded_lines(file: IO[bytes], name: object, error: type[InputError]) -> Iterator[tuple[int, bytes]]:
-    """(line number from 1, line with its end) of a file. Raises `error` for a line beyond `KGQA_MAX_LINE_BYTES`."""
+    """(line number, line) of an open file, called `name`. Raises `error` for a line beyond `KGQA_MAX_LINE_BYTES`."""
     number, limit = 0, LINE_BYTES.value
     while line := file.readline(limit + 1):
         number += 1
@@ -248,7 +248,7 @@ def _bounded_lines(file: IO[bytes], name: object, error: type[InputError]) -> It
 
 def text_lines(path: Path, error: type[InputError] = GraphFormatError) -> Iterator[tuple[int, str]]:
     """(line number from 1, text without line end) of each line. Raises `error`, also for bytes that are not UTF-8."""
-    for number, line in enumerate(byte_lines(path, error), 1):
+    for number, line in byte_lines(path, error):
         try:
             yield number, line.decode("utf-8").removesuffix("\n").removesuffix("\r")
         except UnicodeDecodeError as problem:
@@ -258,7 +258,7 @@ def text_lines(path: Path, error: type[InputError] = GraphFormatError) -> Iterat
 def refuse_other_encodings(path: Path) -> None:
     """Raises GraphFormatError with the line of the first byte that is not UTF-8, if there is one."""
     ends = 0
-    for line in byte_lines(path):
+    for _, line in byte_lines(path):
         try:
             line.decode("utf-8")
         except UnicodeDecodeError as problem:

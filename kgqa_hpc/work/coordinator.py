@@ -103,7 +103,7 @@ class Coordinator:
                 if str(path) in self._verified:
                     continue
                 if self._session.stopped():
-                    raise StoppedEarly("stopped early while checking results", "run the same command again")
+                    raise StoppedEarly("stopped early while checking results")
                 try:
                     origin.require(path, verify(path, RESULT))
                     self._verified.add(str(path))

@@ -233,7 +233,7 @@ class Spending:
         self._run, self._limits, self._now = run, limits, now
         self._totals = snapshot.load_totals(run, []) if limits else []
         self._began = self._next = now()
-        self.cure = "run the same command again"  # after an early stop
+        self.cure = ""  # after a stop by the budget
         self._earlier = log_files.active_time(log_files.read_notes(run.logs))[0] if "hours" in limits else 0.0
 
     def require_rest(self) -> None:

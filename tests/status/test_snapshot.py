@@ -16,6 +16,7 @@ from kgqa_hpc.store.journal import Journal, remove_journals
 from kgqa_hpc.store.partition import partition, read_shards_manifest, shard_name
 from kgqa_hpc.store.run_folder import RunFolder
 from kgqa_hpc.store.sealed import create_sealed
+from tests.command import programs
 from tests.runs import make_run
 from tests.status.conftest import checked, done, look, rows, state, write_rows
 
@@ -121,16 +122,9 @@ def test_prometheus_gets_each_number_once_with_the_runs_name(run: RunFolder) -> 
 def test_queue_state_is_of_this_runs_jobs_only(
     run: RunFolder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    squeue = tmp_path / "bin" / "squeue"
-    squeue.parent.mkdir()
-    squeue.write_text(
-        "#!/bin/sh\n"
-        "echo '12|12|kgqa-run|RUNNING|1-02:03:04|None'\n"
-        "echo '12|12_3|kgqa-run|PENDING|2:00|Dependency'\n"
-        "echo '99|99|other|RUNNING|1:00|None'\n"
-    )
-    squeue.chmod(0o755)
-    monkeypatch.setenv("PATH", f"{squeue.parent}:{os.environ['PATH']}")
+    jobs = "12|12|kgqa-run|RUNNING|1-02:03:04|None", "12|12_3|kgqa-run|PENDING|2:00|Dependency"
+    squeue = "\n".join(f"echo '{row}'" for row in (*jobs, "99|99|other|RUNNING|1:00|None"))
+    monkeypatch.setenv("PATH", programs(tmp_path, squeue=squeue))
     slurm.record_job(run.logs, "12", "run")
     slurm.record_job(run.logs, "12", "run")
     assert (run.logs / "jobs.jsonl").read_bytes().count(b"\n") == 1
