@@ -65,6 +65,7 @@ class RecordMaker:
         self._kind = kind_of(config)
         of_kind = {column.name for column in self._kind.columns}
         self._steps = [column for column in columns.values() if column.name not in of_kind]
+        self._lists = {column.name for column in self._steps if isinstance(column.type, list)}
         self.columns = (*self._kind.columns, *self._steps)
 
     def record(
@@ -76,7 +77,6 @@ class RecordMaker:
         counts the records of an item that yields several, from 1. `features` are for filters and figures: without
         the lists that are columns of the record.
         """
-        lists = {column.name for column in self._steps if isinstance(column.type, list)}
         record = {
             "id": anchor.id if number is None else f"{anchor.id}.{number}",
             "question": fields["question"],
@@ -84,7 +84,7 @@ class RecordMaker:
             "kind": anchor.kind,
             "group": anchor.group,
             "verdicts": item["verdicts"],
-            "features": {name: value for name, value in item["features"].items() if name not in lists},
+            "features": {name: value for name, value in item["features"].items() if name not in self._lists},
             "provenance": {**self._origin, **self._provenance(anchor, item["trace"])},
             **self._kind.record(anchor, fields),
         }

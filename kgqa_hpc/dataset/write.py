@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import orjson
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.json as pj
 import pyarrow.parquet as pq
 
@@ -67,12 +68,12 @@ class Fate:
         matches = np.array([getattr(outcome, member) == value for outcome in self.outcomes], bool)
         return np.flatnonzero(matches[self.codes]).astype(np.uint32)
 
-    def lines(self, rows: np.ndarray, column: str = "record") -> Iterator[bytes]:
-        """The lines of these rows in their file: records with the decided fields at their ends, or items (`lost`)."""
+    def lines(self, rows: np.ndarray, column: str = "record") -> Iterator[pa.Array]:
+        """The lines of these rows, by staged file: records with the decided fields at their ends, or items (`lost`)."""
+        endings = pa.array([outcome.ending for outcome in self.outcomes], pa.binary())
         for numbers, table in self.staged.read([column], rows):
-            staged_lines = table[column].cast(pa.binary()).to_numpy()
-            for line, code in zip(staged_lines, self.codes[numbers].tolist(), strict=True):
-                yield line + self.outcomes[code].ending
+            lines = table[column].combine_chunks().cast(pa.binary())
+            yield pc.binary_join_element_wise(lines, endings.take(pa.array(self.codes[numbers])), b"")
 
 
 def fate_of(candidates: Candidates) -> Fate:
@@ -212,7 +213,7 @@ def _write_lines(path: Path, fate: Fate) -> None:
     """Write a file of JSON lines: records, or items without a record (lost.jsonl)."""
     lines = fate.lines(fate.rows("file", path.stem), "lost" if path.stem == LOST else "record")
     with path.open("wb") as out:
-        size = sum(map(out.write, lines))
+        size = sum(out.write(_joined(part)) for part in lines)
     _require_whole(path, path.stat().st_size == size)
 
 
@@ -228,16 +229,32 @@ def _require_whole(path: Path, whole: bool) -> None:
         raise StoreError(f"{path}: is not what was written there", "check the disk, then merge again")
 
 
-def _row_groups(lines: Iterator[bytes]) -> Iterator[bytes]:
+def _joined(lines: pa.Array) -> memoryview:
+    """The lines of a binary array one after the other, without a copy."""
+    ends = _ends(lines)
+    return memoryview(lines.buffers()[2])[ends[0] : ends[-1]]
+
+
+def _ends(lines: pa.Array) -> np.ndarray:
+    """The offsets of a binary array: int32, shape (lines + 1,)."""
+    return np.frombuffer(lines.buffers()[1], np.int32)[lines.offset : lines.offset + len(lines) + 1]
+
+
+def _row_groups(parts: Iterator[pa.Array]) -> Iterator[bytes]:
     """The JSON lines of each row group, concatenated."""
-    group: list[bytes] = []
-    size = 0
-    for line in lines:
-        group.append(line)
-        size += len(line)
-        if size >= ROW_GROUP_BYTES or len(group) >= ROW_GROUP_ROWS:
-            yield b"".join(group)
-            group, size = [], 0
+    group: list[memoryview] = []
+    rows = size = 0
+    for lines in parts:
+        while len(lines):
+            ends = _ends(lines)
+            filling = int(np.searchsorted(ends, int(ends[0]) + ROW_GROUP_BYTES - size))  # number of lines
+            group_lines = lines[: min(filling, ROW_GROUP_ROWS - rows)]
+            lines, rows = lines[len(group_lines) :], rows + len(group_lines)
+            group.append(_joined(group_lines))
+            size += len(group[-1])
+            if size >= ROW_GROUP_BYTES or rows == ROW_GROUP_ROWS:
+                yield b"".join(group)
+                group, rows, size = [], 0, 0
     if group:
         yield b"".join(group)
 
