@@ -5,6 +5,7 @@ croissant.json is a machine-readable description of the dataset (MLCommons Crois
 
 import shutil
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from kgqa_hpc.dataset.facts import Facts
 from kgqa_hpc.dataset.files import write_sums
 from kgqa_hpc.store.canonical import pretty, sha256_of
 from kgqa_hpc.store.run_folder import RunFolder
+from kgqa_hpc.threads import usable_cores
 
 _FORMATS = {
     ".parquet": "application/x-parquet",
@@ -44,9 +46,12 @@ def write_documents(
             copy = folder / "prompts" / path.relative_to(run.prompts)
             copy.parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(path, copy)
-    sums = {
-        path.relative_to(folder).as_posix(): sha256_of(path) for path in folder.rglob("*") if path.is_file()
-    }
+    paths = [path for path in folder.rglob("*") if path.is_file()]
+    with ThreadPoolExecutor(usable_cores()) as pool:
+        digests = pool.map(sha256_of, paths)
+        sums = {
+            path.relative_to(folder).as_posix(): digest for path, digest in zip(paths, digests, strict=True)
+        }
     all_columns = columns.all(split=bool(parts))
     files = data_files(folder, parts)
     (folder / "croissant.json").write_bytes(pretty(croissant(folder, facts, all_columns, files, sums)))
