@@ -11,7 +11,7 @@ from dataclasses import replace
 from itertools import zip_longest
 from operator import itemgetter
 from pathlib import Path
-from typing import Any, Literal
+from typing import IO, Any, Literal
 
 from pydantic import Field
 
@@ -149,20 +149,28 @@ def read_records(source: Path) -> Iterator[dict[str, Any]]:
 
     Raises InputError with file and line if a line is not a record.
     """
-    import pyarrow.parquet as pq
-
     for path in _dataset_files(source):
         with open_bytes(path) as file:
             rows: Iterator[tuple[int, Any]] = json_lines(file, path)
             if path.suffix == ".parquet":
-                batches = pq.ParquetFile(file).iter_batches(1024)
-                rows = enumerate((record for batch in batches for record in batch.to_pylist()), 1)
+                rows = enumerate(_parquet_records(file, path), 1)
             for number, record in rows:
                 if not isinstance(record, dict) or not isinstance(record.get("id"), str):
                     raise InputError(
                         f"{path} line {number:,}: is no record with a text id", "mend or remove it"
                     )
                 yield record
+
+
+def _parquet_records(file: IO[bytes], path: Path) -> Iterator[Any]:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        for batch in pq.ParquetFile(file).iter_batches(1024):
+            yield from batch.to_pylist()
+    except (pa.ArrowException, OSError) as problem:
+        raise InputError(f"{path}: not Parquet, or damaged: {problem}", "mend or remove it") from None
 
 
 def _dataset_files(source: Path) -> list[Path]:

@@ -6,12 +6,17 @@ band is the largest at which a pair at the threshold is missed with a probabilit
 band hashes, a question is compared with the leader (the first question) of each similar set found so far. The first
 record of each connected group is kept.
 
-Memory: about 40 bytes per question. The words are stored in a file and read when two questions are compared.
+Memory: about 40 bytes per question, and 5 kB per leader of the largest bucket. The words are stored in a file and read
+when two questions are compared.
 """
 
 import re
+from collections import Counter
 from collections.abc import Callable
 from functools import lru_cache
+from heapq import nsmallest
+from itertools import chain, pairwise
+from math import ceil
 from pathlib import Path
 
 import numpy as np
@@ -27,6 +32,8 @@ PERMUTATIONS = 128
 MISSED = 1e-3  # share of pairs at the threshold that bands may miss
 BATCH = 64  # questions hashed at a time: their grams stay in the processor's cache
 CACHED = 512  # questions whose grams are kept, 25 kB each
+FEW = 32  # leaders of a bucket that are compared with each of its questions
+COMMON = 6  # rare grams that a question must share with one of more leaders to be compared
 REMEMBERED = 4  # last bands whose leaders are remembered, to avoid repeated comparisons
 _WORD = re.compile(r"\w+")
 
@@ -122,8 +129,11 @@ def near_duplicates(staged: Staged, rows: np.ndarray, threshold: float, scratch:
             common = len(grams(earlier) & grams(later))
             return common / (len(grams(earlier)) + len(grams(later)) - common) >= threshold
 
+        def lead(bucket: list[int]) -> list[int]:
+            return leaders_of(bucket, grams, similar, threshold)
+
         for band in range(band_shape(threshold)[0]):
-            members, leaders = _sets(_hashes(staged, rows, band), remembered, similar)
+            members, leaders = _sets(_hashes(staged, rows, band), remembered, lead)
             remembered[band % REMEMBERED, members] = leaders
             links.append(np.stack([leaders, members]))
     path.unlink()
@@ -149,7 +159,7 @@ def _hashes(staged: Staged, rows: np.ndarray, band: int) -> np.ndarray:
 
 
 def _sets(
-    hashes: np.ndarray, earlier_leaders: np.ndarray, similar: Callable[[int, int], bool]
+    hashes: np.ndarray, earlier_leaders: np.ndarray, lead: Callable[[list[int]], list[int]]
 ) -> tuple[np.ndarray, np.ndarray]:
     """Questions similar to an earlier one with an equal hash, and the leader of each (two int arrays of equal
     length).
@@ -162,15 +172,67 @@ def _sets(
     members, begins = order[shared], begins[shared]
     leaders = members[begins][np.cumsum(begins) - 1]
     unknown = np.flatnonzero(~np.any([leader[members] == leaders for leader in earlier_leaders], axis=0))
-    firsts: list[int] = []
-    # Memory views: lists would need an object per number.
-    views = unknown.data, members[unknown].data, begins[unknown].data
-    for position, member, begins_set in zip(*views, strict=True):
-        if begins_set:
-            firsts = []
-        leader = next((candidate for candidate in firsts if similar(candidate, member)), member)
-        if leader == member:
-            firsts.append(member)
-        leaders[position] = leader
+    bounds = np.append(np.flatnonzero(begins[unknown]), len(unknown))
+    for begin, end in pairwise(bounds):
+        leaders[unknown[begin:end]] = lead(members[unknown[begin:end]].tolist())
     later = leaders != members
     return members[later], leaders[later]
+
+
+def leaders_of(
+    bucket: list[int],
+    grams: Callable[[int], set[str]],
+    similar: Callable[[int, int], bool],
+    threshold: float,
+) -> list[int]:
+    """The leader of each question of a bucket: the earliest similar leader, else the question itself."""
+    chosen, leaders = list[int](), list[int]()
+    index: _RareGrams | None = None
+    for question in bucket:
+        if index is None and len(leaders) > FEW:
+            index = _RareGrams(bucket, leaders, grams, threshold)
+        candidates = leaders if index is None else index.candidates(question)
+        leader = next((candidate for candidate in candidates if similar(candidate, question)), question)
+        if leader == question:
+            leaders.append(question)
+            if index is not None:
+                index.add(question)
+        chosen.append(leader)
+    return chosen
+
+
+class _RareGrams:
+    """Index of the leaders of a bucket by their rarest grams, for buckets of many leaders (questions from a template).
+
+    No similar pair is lost (prefix filtering: Chaudhuri, Ganti and Kaushik 2006, section 4): a question of n grams has
+    t n or more in common with any whose Jaccard index is at least t, so COMMON of these (or all, if they are fewer) are
+    among the (1 - t) n + COMMON rarest of each.
+    """
+
+    def __init__(
+        self, bucket: list[int], leaders: list[int], grams: Callable[[int], set[str]], threshold: float
+    ) -> None:
+        self._grams, self._threshold = grams, threshold
+        self._counts = Counter(chain.from_iterable(map(grams, bucket)))
+        self._leaders: dict[str, list[int]] = {}
+        for leader in leaders:
+            self.add(leader)
+
+    def add(self, leader: int) -> None:
+        for gram in self._rarest(leader):
+            self._leaders.setdefault(gram, []).append(leader)
+
+    def candidates(self, question: int) -> list[int]:
+        """The leaders that may be similar to the question, the earliest first."""
+        sharing = Counter(chain.from_iterable(self._leaders.get(gram, ()) for gram in self._rarest(question)))
+        least = min(COMMON, self._common(question))
+        return sorted(leader for leader, number in sharing.items() if number >= least)
+
+    def _rarest(self, question: int) -> list[str]:
+        grams = self._grams(question)
+        number = len(grams) - self._common(question) + COMMON
+        return nsmallest(number, grams, key=lambda gram: (self._counts[gram], gram))
+
+    def _common(self, question: int) -> int:
+        """The number of grams that the question has in common with any similar one, at least."""
+        return ceil(len(self._grams(question)) * self._threshold - 1e-6)

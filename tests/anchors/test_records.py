@@ -3,6 +3,8 @@
 import json
 from collections import Counter
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 import yaml
 
@@ -63,6 +65,20 @@ def test_a_filter_that_nothing_passes_and_a_line_without_id_are_told(tmp_path):
         drawn(path, where={"group": "shape 9"})
     jsonl(path, [*pairs(2), {"question": "Q?"}])
     with pytest.raises(InputError, match="line 3: is no record with a text id"):
+        drawn(path)
+
+
+@pytest.mark.parametrize("damage", ["text", "cut", "flipped"])
+def test_a_damaged_parquet_file_is_told(tmp_path, damage):
+    path = tmp_path / "pairs.parquet"
+    pq.write_table(pa.Table.from_pylist(pairs(500)), path)
+    whole = path.read_bytes()
+    middle = len(whole) // 3
+    flipped = (
+        whole[:middle] + bytes(byte ^ 0xFF for byte in whole[middle : middle + 400]) + whole[middle + 400 :]
+    )
+    path.write_bytes({"text": b"no table", "cut": whole[:-100], "flipped": flipped}[damage])
+    with pytest.raises(InputError, match=r"pairs\.parquet: not Parquet, or damaged"):
         drawn(path)
 
 

@@ -7,6 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from kgqa_hpc.config import parse_config
 from kgqa_hpc.dataset import duplicates
@@ -70,6 +72,30 @@ def test_near_duplicates_are_exactly_those_that_all_pairs_compared_give(tmp_path
     ]
     assert len(expected) == 40
     assert found == expected
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.lists(st.text("ab", max_size=30), max_size=12), st.sampled_from([0.3, 0.5, 0.75, 0.8, 0.9, 1.0]))
+def test_leaders_found_by_rare_grams_are_those_that_all_comparisons_give(
+    texts: list[str], threshold: float
+) -> None:
+    bucket = list(range(len(texts)))
+
+    def grams(question: int) -> set[str]:
+        return set(grams_of_words(texts[question]))
+
+    def similar(earlier: int, later: int) -> bool:
+        one, other = grams(earlier), grams(later)
+        return len(one & other) / len(one | other) >= threshold
+
+    small = duplicates.leaders_of(bucket, grams, similar, threshold)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(duplicates, "FEW", -1)
+        patch.setattr(duplicates, "COMMON", 1)
+        assert duplicates.leaders_of(bucket, grams, similar, threshold) == small
+        patch.setattr(duplicates, "FEW", 1)
+        patch.setattr(duplicates, "COMMON", 3)
+        assert duplicates.leaders_of(bucket, grams, similar, threshold) == small
 
 
 @pytest.mark.parametrize("threshold", [0.5, 0.7, 0.8, 0.9, 0.95])
