@@ -187,7 +187,8 @@ class Stager:
 
 def as_line(record: dict[str, Any], columns: Columns) -> dict[str, Any]:
     """Members of a row: a record as JSON, its length, and the version of the columns for which it is complete."""
-    line = orjson.dumps(record)  # without nulls for missing fields: their number, and so the length, depends on the shard
+    # The length is taken before nulls are added, because their number depends on the shard.
+    line = orjson.dumps(record)
     return {"record": line, "bytes": len(line), "version": columns.add(record)}
 
 
