@@ -40,7 +40,8 @@ _COUNTS = {
 class Facts:
     """Facts about a run that its card states beside the accounting.
 
-    `graph` holds plain facts by label (source, licence, nodes, edges …), in the order they are shown.
+    `licence` is that of the dataset: as stated in the configuration, else the graph's. `graph` holds plain facts by
+    label (source, the graph's licence, nodes, edges …), in the order they are shown.
     `group_word` is what the kind calls its groups; `summary` its rows by group, if it has any; `date` the day
     the run was made (ISO 8601), from its manifest, if known; `making` the origin of the pairs in words, e.g.
     "written and judged by language models"; `method` names the published method of the kind, if any.
@@ -74,7 +75,7 @@ def gather_facts(run: RunFolder) -> Facts:
     config = run_config(run)
     stated, kind = config.dataset, kind_of(config)
     attributes = (read_header(run.kg, GRAPH).get("attributes") or {}) if run.kg.exists() else {}
-    licence = stated.licence or attributes.get("licence") or UNKNOWN_LICENCE
+    of_graph = attributes.get("licence") or UNKNOWN_LICENCE
     header = read_header(run.anchors, ANCHORS)
     reduction = header.get("reduction") or {}
     source = getattr(config.graph, "source", None) or config.anchors.kind
@@ -101,11 +102,11 @@ def gather_facts(run: RunFolder) -> Facts:
     return Facts(
         run.manifest().digest,
         config.seed,
-        licence,
+        stated.licence or of_graph,
         graph={
             "source": source,
             **{key: attributes[key] for key in _ATTRIBUTES if attributes.get(key)},
-            "licence": licence,
+            "licence": of_graph,
             **{label: reduction[key] for key, label in _COUNTS.items() if key in reduction},
             **_files(run),
             **texts_of(run),

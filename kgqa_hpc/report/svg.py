@@ -99,8 +99,10 @@ def histogram(
     for mark in (mark for mark in marks if every and low <= mark <= high):
         x = LEFT + (mark - low) * unit_width
         parts.append(tag("line", "mark", x1=x, x2=x, y1=TOP, y2=HEIGHT - BOTTOM))
-    for value in (low, (low + high) // 2, high):
-        parts.append(label(LEFT + (value - low + 0.5) * unit_width, HEIGHT - BOTTOM + 14, f"{value:,}"))
+    for value in sorted({low, (low + high) // 2, high}):
+        last = value == high > low  # its label ends at the edge, so that it is not cut
+        x = LEFT + INNER if last else LEFT + (value - low + 0.5) * unit_width
+        parts.append(label(x, HEIGHT - BOTTOM + 14, f"{value:,}", "end" if last else "mid"))
     return _chart(parts, title, unit, most, logarithmic=logarithmic)
 
 

@@ -88,6 +88,8 @@ def test_the_card_names_licence_fields_a_record_and_the_line_that_publishes_it(m
         "upload --repo-type dataset",
         "Cite: Doe 2026",
         "Contact: doe@x.org",
+        "Licence: CC0-1.0.",  # of the dataset
+        "| licence | unknown |",  # of the graph
     ):
         assert words in text
     assert (folder / "prompts" / "ask.md").read_text() == "Ask."
