@@ -238,9 +238,9 @@ def _rule(title: str) -> str:
     return (f" {plain_line(title)} " if title else "").center(WIDTH, "─")
 
 
-def _block(text: object) -> str:
-    """The text in lines of at most WIDTH characters, indented."""
-    lines = str(text).split("\n")
+def _block(value: object) -> str:
+    """A text, or another value as JSON, in lines of at most WIDTH characters, indented."""
+    lines = (value if isinstance(value, str) else _json(value)).split("\n")
     return "\n".join(f"  {part}" for line in lines for part in wrap(line, WIDTH - 4) or [""])
 
 
