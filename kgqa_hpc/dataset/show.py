@@ -15,6 +15,7 @@ from kgqa_hpc.dataset.files import (
     selector,
 )
 from kgqa_hpc.errors import InputError
+from kgqa_hpc.steps.item import choices_of
 from kgqa_hpc.text.plain_text import plain_line
 
 _OMITTED = COMMON_NAMES | {"status", "attempts"}  # members shown elsewhere, or the same for the whole run
@@ -78,6 +79,9 @@ def _lines(record: dict[str, Any]) -> Iterator[str]:
     for name in ("question", "answer"):
         if name in record:
             yield f"  {name:<9} {plain_line(record[name])}"
+    if record.keys() & {"answer_letter", "correct_option"}:  # multiple choice
+        for letter, option in choices_of(record).items():
+            yield f"  {letter:<9} {plain_line(option)}"
     for triple in record.get("triples") or ():
         yield f"  evidence  {plain_line(' — '.join(map(str, triple)))}"
     for label, verdict in (record.get("verdicts") or {}).items():

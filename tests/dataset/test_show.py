@@ -36,6 +36,14 @@ def test_accepted_rejected_and_lost_are_shown_with_their_reasons(folder: Path) -
     assert "invalid: generate: not_json" in render(show(folder, "lost"))
 
 
+def test_options_are_shown_by_letter() -> None:
+    chosen = {"id": "a", "choices": {"A": "Gout", "B": "Ataxia"}, "answer_letter": "B"}
+    listed = {"id": "a", "options": ["Gout", "Ataxia"], "correct_option": 1}
+    for record in (chosen, listed):
+        assert "  A         Gout\n  B         Ataxia\n" in render([record])
+    assert render([{"id": "a", "options": 3}]).endswith("options   3")  # a user's column
+
+
 def test_a_group_and_a_number_narrow_what_is_shown(folder: Path) -> None:
     records = show(folder, "accepted", "shape 2", 3)
     assert [record["group"] for record in records] == ["shape 2"] * 3
