@@ -86,7 +86,8 @@ def plan(
         pace = item_pace(
             steps, _read_pilot(pilot or folder, required=pilot is not None), pilot_gpus, tokens_per_s
         )
-    items = math.ceil(_items(run, config) - _ended(config, survey(folder)))
+    unfinished = _items(run, config) - _ended(config, survey(folder))
+    items = math.ceil(round(unfinished, 6))  # the shares of the passes sum to 1 but for rounding
     if all(engine.hosted for engine in engines):
         document = hosted_forecast(items, pace)
     else:
@@ -189,7 +190,7 @@ def forecast(items: int, pace: Pace, gpus: int, limit: float, margin: float) -> 
         "assumptions": [
             pace.source,
             f"{pace.seconds:.2f} GPU-seconds and {pace.tokens:.0f} answer tokens per item",
-            f"{gpus} GPUs share the work evenly and start at once; time in the queue is not counted",
+            "all GPUs share the work evenly and start at once; time in the queue is not counted",
             f"a job takes {duration(START_UP)} to load the model, stops {duration(margin)} before its limit",
             f"{BYTES_PER_TOKEN:g} bytes on the disk per answer token",
         ],

@@ -65,15 +65,17 @@ def test_every_assumption_is_printed_and_a_limit_that_leaves_no_time_refused() -
 TWO_PASSES = [{"name": "ask", "steps": ["generate"]}, {"name": "check", "steps": ["judge"]}]
 
 
-def _part_done(folder: Path, shards: dict[str, int], tokens: int = 0, **sections: Any) -> RunFolder:
-    """A run of 200 items in shards of 20, of which each named pass has done so many."""
-    run = make_run(folder, 200, runtime={"shard_size": 20}, **sections)
+def _part_done(
+    folder: Path, shards: dict[str, int], tokens: int = 0, items: int = 200, **sections: Any
+) -> RunFolder:
+    """A run with shards of 20 items, of which each named pass has done so many."""
+    run = make_run(folder, items, runtime={"shard_size": 20}, **sections)
     names = partition(run, 20).names
     trace = [{"step": "generate", "tokens": {"prompt": 5, "completion": tokens, "cached": 0}}]
     for pass_name, count in shards.items():
         for name in names[:count]:
             write_rows(run, name, rows(trace=trace), pass_name)
-    assert len(read_shards_manifest(run).names) == 10
+    assert 20 * len(read_shards_manifest(run).names) == items
     return run
 
 
@@ -99,8 +101,15 @@ def test_what_is_done_is_not_planned_again(tmp_path: Path) -> None:
     half = plan(_part_done(tmp_path / "two", {"ask": 10}, passes=TWO_PASSES).path)
     # Asking is 45,674 / (45,674 + 27,821) of the published time of an item: 0.62.
     assert half["items"] == pytest.approx(200 * (1 - 0.6215), abs=1)
-    done = plan(_part_done(tmp_path / "three", {"ask": 10, "check": 10}, passes=TWO_PASSES).path)
-    assert (done["items"], done["jobs"], done["gpu_hours"]) == (0, 0, 0)
+    both = [
+        {"name": "ask", "steps": ["generate", "judge"]},
+        {"name": "check", "steps": [{"use": "judge", "as": "b"}]},
+    ]
+    for shards, passes in ((10, TWO_PASSES), (3, both)):  # the shares of `both` sum to 1 less a rounding
+        counts = {"ask": shards, "check": shards}
+        run = _part_done(tmp_path / str(shards), counts, items=20 * shards, passes=passes)
+        done = plan(run.path)
+        assert (done["items"], done["jobs"], done["gpu_hours"]) == (0, 0, 0)
 
 
 @pytest.mark.parametrize("passes", [{"main": 10}, {"ask": 10, "check": 10}])
