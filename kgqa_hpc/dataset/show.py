@@ -96,5 +96,7 @@ def value_text(value: Any) -> str:
     """A value of a record on one line: mappings as `name: value, …`, booleans as yes and no, long texts cut."""
     if isinstance(value, dict):
         return ", ".join(f"{plain_line(name)}: {value_text(part)}" for name, part in value.items())
+    if isinstance(value, list):
+        return "; ".join(map(value_text, value)) or "none"
     text = {True: "yes", False: "no"}[value] if isinstance(value, bool) else plain_line(str(value))
     return text if len(text) <= 120 else f"{text[:119]}…"
