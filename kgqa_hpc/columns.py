@@ -41,15 +41,6 @@ def check_type(kind: Type) -> None:
         raise ValueError(f"{kind!r} is no column type: {', '.join(PLAIN)}, [type] or {{'field': type}}")
 
 
-def type_text(kind: Type) -> str:
-    """A column type in words: `list of {id: string, name: string}`."""
-    if isinstance(kind, list):
-        return f"list of {type_text(kind[0])}"
-    if isinstance(kind, dict):
-        return "{" + ", ".join(f"{name}: {type_text(inner)}" for name, inner in kind.items()) + "}"
-    return {"int64": "integer", "double": "number", "bool": "true or false"}.get(str(kind), str(kind))
-
-
 def check_columns(columns: Iterable[Column], entry: str) -> None:
     """Raises ExtensionError for a column without a name, with an invalid type, a repeated name or a common name.
 
@@ -100,5 +91,5 @@ def misfit(columns: Iterable[Column], values: Mapping[str, Any]) -> str | None:
     """A sentence about the first column that cannot hold its value; None if all fit."""
     for column in columns:
         if not fits(values.get(column.name), column.type):
-            return f"column {column.name} is no {type_text(column.type)}"
+            return f"column {column.name} is no {column.type}"
     return None

@@ -13,7 +13,6 @@ import typer
 from typer import Argument, Option
 
 from kgqa_hpc.cli.app import AsJson, Run, Threads, TrustConfig, app, print_json, print_result, say
-from kgqa_hpc.columns import type_text
 from kgqa_hpc.errors import InputError
 from kgqa_hpc.registry import REGISTRIES, Registry, did_you_mean, first_paragraph, load_plugin_file
 
@@ -107,9 +106,9 @@ def _lines(entry: Entry) -> Iterator[str]:
     ):
         if rows := entry.get(title):
             yield f"\n{title}:"
-            for row in rows:
-                values = {**row, "type": type_text(row["type"])}
-                yield "  " + "  ".join(values[member] for member in members if values[member])
+            yield from (
+                "  " + "  ".join(str(row[member]) for member in members if row[member]) for row in rows
+            )
 
 
 @app.command()

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import yaml
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from kgqa_hpc.columns import Column, type_text
+from kgqa_hpc.columns import Column, Type
 from kgqa_hpc.dataset.accounting import Accounting, OutcomeCounts, in_order
 from kgqa_hpc.dataset.facts import KNOWLEDGE_GRAPH, Facts, one_line
 
@@ -110,6 +110,15 @@ def licence_fields(licence: str, url: str | None = None) -> dict[str, str]:
     name = licence.replace(match[0], "") if match else licence
     slug = re.sub(r"[^a-z0-9.]+", "-", name.lower()).strip("-.") or "unnamed"
     return {"license": "other", "license_name": slug[:80], **({"license_link": link} if link else {})}
+
+
+def type_text(kind: Type) -> str:
+    """A column type in words: `list of {id: string, name: string}`."""
+    if isinstance(kind, list):
+        return f"list of {type_text(kind[0])}"
+    if isinstance(kind, dict):
+        return "{" + ", ".join(f"{name}: {type_text(inner)}" for name, inner in kind.items()) + "}"
+    return {"int64": "integer", "double": "number", "bool": "true or false"}.get(str(kind), str(kind))
 
 
 def _front_matter(

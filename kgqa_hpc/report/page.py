@@ -133,7 +133,7 @@ def pictures(findings: Findings, notes: Notes) -> dict[str, Any]:
         drawn["covered"] = covered_graph(findings.nodes)
     if pace(notes):
         points = [((at - notes[0][0]) / 60, float(ended)) for at, ended in notes]
-        drawn["pace"] = line(points, "Items ended over time, in all passes", "minutes since the start")
+        drawn["pace"] = line(points, "Items ended over time", "minutes since the start")
     if findings.graph:
         drawn |= graph_figures(findings.graph)
     return {name: Markup(svg) for name, svg in drawn.items()}

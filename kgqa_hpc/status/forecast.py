@@ -190,7 +190,7 @@ def forecast(items: int, pace: Pace, gpus: int, limit: float, margin: float) -> 
         "assumptions": [
             pace.source,
             f"{pace.seconds:.2f} GPU-seconds and {pace.tokens:.0f} answer tokens per item",
-            "all GPUs share the work evenly and start at once; time in the queue is not counted",
+            f"{gpus} GPUs share the work evenly and start at once; time in the queue is not counted",
             f"a job takes {duration(START_UP)} to load the model, stops {duration(margin)} before its limit",
             f"{BYTES_PER_TOKEN:g} bytes on the disk per answer token",
         ],

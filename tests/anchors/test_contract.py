@@ -78,7 +78,7 @@ def test_anchors_that_a_kind_yields_are_given_ids_ordered_cut_and_counted_once(k
     [
         ("record", {"frist": "x", "numbers": []}, "frist is no column of it, did you mean first?"),
         ("record", {"first": "x"}, "column numbers is not given"),
-        ("record", {"first": "x", "numbers": "1"}, "column numbers is no list of integer"),
+        ("record", {"first": "x", "numbers": "1"}, "column numbers is no ['int64']"),
         ("record", None, "record() returned None"),
         ("sample", None, "has no sample anchor"),
     ],

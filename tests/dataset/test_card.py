@@ -15,9 +15,9 @@ import pyarrow.parquet as pq
 import pytest
 import yaml
 
-from kgqa_hpc.columns import Column, type_text
+from kgqa_hpc.columns import Column
 from kgqa_hpc.dataset.accounting import Accounting, OutcomeCounts
-from kgqa_hpc.dataset.card import group_table, licence_fields, render_card
+from kgqa_hpc.dataset.card import group_table, licence_fields, render_card, type_text
 from kgqa_hpc.dataset.facts import Facts
 from kgqa_hpc.dataset.merge import merge
 from kgqa_hpc.store.canonical import sha256_of
