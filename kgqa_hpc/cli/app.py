@@ -3,6 +3,7 @@
 import json
 import os
 import sys
+from io import TextIOWrapper
 from pathlib import Path
 from typing import Annotated, Any, NoReturn
 
@@ -103,8 +104,12 @@ Threads = Annotated[int | None, Option(min=1, help="Threads; default: the cores 
 def main() -> None:
     """Entry point: turns the project's errors into one clear line and the right exit code.
 
-    Errors of the operating system (too many open files, no rights, no memory) are printed in the same form.
+    Errors of the operating system (too many open files, no rights, no memory) are printed in the same form. Output is
+    UTF-8 whatever the locale: programs read it, and an ASCII terminal would end the command at the first dash.
     """
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):
+            stream.reconfigure(encoding="utf-8", errors="backslashreplace")
     try:
         app()
     except KgqaError as problem:

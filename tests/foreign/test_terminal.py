@@ -65,6 +65,13 @@ def test_a_verb_shows_no_control_character_of_a_graph(evil: Path, verb: str, for
         json.loads(said[said.index("{") if said.lstrip()[0] == "{" else said.index("[") :])
 
 
+def test_output_is_utf_8_in_every_locale(evil: Path) -> None:
+    (record, *_) = map(json.loads, (evil / "run/dataset/accepted.jsonl").open())
+    words = "explain", evil / "run", record["id"]
+    assert program(*words, PYTHONIOENCODING="ascii").stdout == kgqa(*words).stdout
+    assert "─" in kgqa(*words).stdout
+
+
 def test_json_keeps_what_it_escapes(evil: Path) -> None:
     assert json.loads(say("kg", "show", evil / "run", "N1", "--json"))["name"].endswith("\x7f 1")
 
