@@ -10,7 +10,6 @@ import re
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -100,6 +99,10 @@ def pids(run: RunFolder) -> dict[int, int]:
     return {entry["rank"]: entry["pid"] for entry in events(run, "started")}
 
 
+def total(run: RunFolder) -> int:
+    return read_shards_manifest(run).items
+
+
 def assert_merged(place: Place, run: RunFolder, undisturbed: dict[str, bytes], words: str) -> None:
     """All items are done, and their dataset is that of one process."""
     assert len(records(run)) == total(run), words
@@ -112,7 +115,7 @@ def go_on(place: Place) -> None:
     (place.folder / "hold" / "go").touch()
 
 
-@pytest.mark.parametrize("victims", [[], [1, 3], [0]], ids=["none", "two", "rank-0"])
+@pytest.mark.parametrize("victims", [[], [0, 3]], ids=["none", "rank-0-and-another"])
 def test_four_ranks_share_a_run_and_survivors_of_killed_ranks_finish_it(
     place: Place, ranks: Ranks, undisturbed: dict[str, bytes], victims: list[int]
 ) -> None:
@@ -144,17 +147,13 @@ def test_a_rank_that_raises_harms_nobody_where_ranks_may_die(
     assert_merged(place, run, undisturbed, output)
 
 
-@pytest.mark.parametrize("how", ["killed", "raised"])
 def test_without_fault_tolerance_all_end_soon_and_the_next_start_completes_the_run(
-    place: Place, ranks: Ranks, undisturbed: dict[str, bytes], how: str
+    place: Place, ranks: Ranks, undisturbed: dict[str, bytes]
 ) -> None:
     run = place.prepared(0.05, lease=2)
-    ranks.start(**held(place.folder / "hold", **({"SABOTAGED_RANK": "1"} if how == "raised" else {})))
-    if how == "killed":
-        os.kill(pids(run)[1], signal.SIGKILL)
-    began = time.monotonic()
+    ranks.start(**held(place.folder / "hold"))
+    os.kill(pids(run)[1], signal.SIGKILL)
     code, output = ranks.finish()
-    print(f"all ranks had ended {time.monotonic() - began:.1f} s after one was {how}")
     assert code != 0, output
     assert len(records(run)) < total(run), "they were ended, they did not finish"
     ids = [entry["pid"] for entry in events(run, "started")]
@@ -199,7 +198,3 @@ def test_ranks_that_see_different_folders_are_refused(place: Place, ranks: Ranks
     assert code == 2, output
     assert "do not see the same folder" in output
     assert not run.shards.exists()
-
-
-def total(run: RunFolder) -> int:
-    return read_shards_manifest(run).items

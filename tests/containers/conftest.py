@@ -20,6 +20,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.cluster.conftest import slurm  # noqa: F401  a fixture
+
 ROOT = Path(__file__).resolve().parents[2]
 GOES_IN = ("kgqa_hpc", "prompts", "configs", "containers", "pyproject.toml", "LICENSE", "README.md")
 APPTAINER = shutil.which("apptainer")

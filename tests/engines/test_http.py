@@ -109,18 +109,14 @@ def test_a_server_that_trickles_is_cut_off_at_the_time_limit() -> None:
     assert len(connections) == 2
 
 
-def test_a_server_that_is_not_there_fails_the_request_after_all_tries() -> None:
+def test_a_server_that_is_not_there_fails_the_request_and_a_cancelled_one_is_not_asked() -> None:
     with socket.socket() as silent:
         silent.bind(("127.0.0.1", 0))  # nobody listens there
-        assert ask(echo(f"http://127.0.0.1:{silent.getsockname()[1]}", tries=2), "hello").finish == "error"
-
-
-def test_a_cancelled_request_is_aborted_and_not_asked(address: str, seen: Counter[str]) -> None:
-    engine = echo(address)
-    engine.stopped.set()
-    assert engine.answer(user("hello", id="1")) == Response("1", "", "abort")
-    assert not seen
-    engine.close()
+        engine = echo(f"http://127.0.0.1:{silent.getsockname()[1]}", tries=2)
+        assert answers_of(engine, [user("hello", id="1")])["1"].finish == "error"
+        engine.stopped.set()
+        assert engine.answer(user("hello", id="1")) == Response("1", "", "abort")
+        engine.close()
 
 
 def test_the_key_is_sent_and_a_missing_one_is_told(

@@ -73,24 +73,17 @@ def engine(running: Running) -> EngineProcess:
     return running()
 
 
-def test_every_request_is_answered_once(engine: EngineProcess) -> None:
+def test_every_request_is_answered_once_also_what_is_larger_than_the_pipe_or_no_utf8(
+    engine: EngineProcess,
+) -> None:
+    os.kill(engine.pid or 0, signal.SIGSTOP)  # it reads nothing now
+    texts = [*("x" * 2_000_000 for _ in range(4)), "- 0: lone \ud800 surrogate \x00"]
+    engine.send([Request(f"r{n}", ({"role": "user", "content": text},)) for n, text in enumerate(texts)])
     engine.send([request(n) for n in range(700)])
-    assert set(receive_all(engine, 700)) == {request(n).id for n in range(700)}
+    os.kill(engine.pid or 0, signal.SIGCONT)
+    assert {answer.finish for answer in receive_all(engine, 705).values()} == {"stop"}
     assert engine.in_flight == set()
     assert engine.receive(0.0) == []
-
-
-def test_requests_larger_than_the_pipe_do_not_block_the_worker(engine: EngineProcess) -> None:
-    os.kill(engine.pid or 0, signal.SIGSTOP)  # it reads nothing now
-    big = ({"role": "user", "content": "x" * 2_000_000},)
-    engine.send([Request(f"r{n}", big) for n in range(8)])
-    os.kill(engine.pid or 0, signal.SIGCONT)
-    assert len(receive_all(engine, 8)) == 8
-
-
-def test_text_that_utf8_cannot_hold_survives_the_pipe(engine: EngineProcess) -> None:
-    engine.send([Request("r", ({"role": "user", "content": "- 0: lone \ud800 surrogate \x00"},))])
-    assert receive_all(engine, 1)["r"].finish == "stop"
 
 
 def test_signals_to_the_whole_job_do_not_end_the_engine(engine: EngineProcess) -> None:
@@ -135,20 +128,19 @@ def test_neither_an_idle_engine_nor_one_whose_worker_was_suspended_is_a_stalled_
 
 
 def test_crashes_strike_once_per_request_whoever_restarts_the_engine(log: Path) -> None:
-    remaining = [request(n) for n in range(6)]
     deaths = 0
-    while remaining:
-        assert deaths <= 6
-        try:
+    for number in range(4):
+        for fate in ("dies", "answers"):
             with EngineProcess(scripted(faults={"crash": 1.0}), log, stall_after=PATIENCE_S) as engine:
                 engine.start()
-                while remaining:
-                    engine.send(remaining[:1])
+                engine.send([request(number)])
+                if fate == "answers":
                     receive_all(engine, 1)
-                    del remaining[0]
-        except EngineDied:
-            deaths += 1
-    assert deaths == 6
+                    continue
+                with pytest.raises(EngineDied):
+                    receive_all(engine, 1)
+                deaths += 1
+    assert deaths == 4
 
 
 def test_what_the_user_can_mend_crosses_the_pipe_in_its_own_words(log: Path, tmp_path: Path) -> None:
@@ -178,7 +170,9 @@ def test_an_answer_right_behind_a_reply_is_kept(engine: EngineProcess) -> None:
     assert [a.id for a in engine.receive(0.0)] == ["r"]
 
 
-def test_cancel_aborts_what_is_in_flight_and_the_engine_serves_on(running: Running) -> None:
+def test_cancel_aborts_what_is_in_flight_the_engine_serves_on_and_nothing_outlives_its_close(
+    running: Running,
+) -> None:
     engine = running(latency={"per_request_s": 3600, "batch": 2})
     engine.send([request(n) for n in range(20)])
     engine.cancel()
@@ -186,6 +180,11 @@ def test_cancel_aborts_what_is_in_flight_and_the_engine_serves_on(running: Runni
     engine.send([request(21)])
     engine.cancel()
     assert len(receive_all(engine, 1)) == 1
+    pid = engine.pid or 0
+    engine.send([request(22)])
+    for end in (engine.close, engine.close, engine.kill):
+        end()
+    assert not psutil.pid_exists(pid)
 
 
 def test_a_stop_is_heard_while_the_engine_starts_and_while_it_checks_its_schemas(
@@ -234,9 +233,8 @@ def test_a_malformed_greeting_of_the_child_is_its_death(
     program.write_text(f"#!{sys.executable}\nimport os, sys\nos.write(int(sys.argv[3]), {data!r})\n")
     program.chmod(0o700)
     monkeypatch.setattr(sys, "executable", str(program))
-    engine = EngineProcess(scripted(), log, stall_after=PATIENCE_S)
     with pytest.raises(EngineDied, match="gibberish"):
-        engine.start()
+        EngineProcess(scripted(), log, stall_after=PATIENCE_S).start()
 
 
 def test_a_long_answer_with_progress_is_no_hang_and_one_without_is(engine: EngineProcess) -> None:
@@ -272,12 +270,3 @@ def test_the_engine_dies_with_its_worker_even_on_sigkill(log: Path) -> None:
         child = psutil.Process(int(process.stdout.readline()))
         process.kill()
     wait_for(lambda: gone(child), "its end")
-
-
-def test_nothing_is_left_running_after_close(engine: EngineProcess) -> None:
-    pid = engine.pid
-    engine.send([request(1)])
-    for end in (engine.close, engine.close, engine.kill):
-        end()
-    assert pid is not None
-    assert not psutil.pid_exists(pid)

@@ -1,7 +1,6 @@
 """Whole runs of each family: what is accepted is right, kills leave no trace, exports hold what the records hold."""
 
 import json
-import time
 from pathlib import Path
 from typing import Any
 
@@ -61,7 +60,9 @@ def prepared(folder: Path, family: str, graph: dict[str, Any], number: int, **en
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize(
+    "family", ["path", "context"]
+)  # between them all steps but `generate` (tests/work/test_kill.py)
 def test_a_killed_run_ends_in_the_same_bytes(
     family: str, tmp_path: Path, graph: dict[str, Any], processes: Processes
 ) -> None:
@@ -77,15 +78,13 @@ def test_a_killed_run_ends_in_the_same_bytes(
     "family",
     [pytest.param(family, marks=() if family == "path" else pytest.mark.slow) for family in FAMILIES],
 )
-def test_1000_items_worded_by_the_scripted_engine_are_right_or_refused_with_the_reason(
+def test_200_items_worded_by_the_scripted_engine_are_right_or_refused_with_the_reason(
     family: str, tmp_path: Path, graph: dict[str, Any], processes: Processes
 ) -> None:
-    begin = time.monotonic()
-    run = prepared(tmp_path, family, graph, 1000)
+    run = prepared(tmp_path, family, graph, 200)
     found = finished(run, processes)
     accepted, rejected = lines(found["accepted.jsonl"]), lines(found["rejected.jsonl"])
-    print(f"{family}: {len(accepted)} accepted, {len(rejected)} rejected in {time.monotonic() - begin:.0f} s")
-    assert len(accepted) + len(rejected) == 1000
+    assert len(accepted) + len(rejected) == 200
     assert accepted
     assert rejected
     assert all(record["reason"].startswith(("verify: ", "quality_score: ")) for record in rejected)

@@ -3,7 +3,6 @@
 import random
 from typing import Any
 
-import numpy as np
 import pytest
 
 from kgqa_hpc.anchors import KINDS
@@ -145,20 +144,20 @@ def _ends(recount: Recount, question: tuple[Any, ...]) -> set[str]:
     return {name for name in ends if ends.count(name) > 1}
 
 
+HIT = "FIND nodes WITH id=<entity> AS one\nGRAPHWALK FROM one FOLLOW hits DIRECTION out AS near\n"
+HITS = [
+    {"name": name, "script": f"{HIT}{last} AS answer", "entity": "gene", "asks": "something"}
+    for name, last in (("names", "SELECT near FIELDS name"), ("count", "COUNT near"))
+]
+
+
 def test_scripts_run_on_the_whole_graph(graph: KnowledgeGraph, source: Source) -> None:
-    script = "FIND nodes WITH id=<entity> AS one\nGRAPHWALK FROM one FOLLOW hits DIRECTION out AS near\n"
-    templates = [
-        {"name": "names", "script": f"{script}SELECT near FIELDS name AS answer"},
-        {"name": "count", "script": f"{script}COUNT near AS answer"},
-    ]
-    settings = [{**one, "entity": "gene", "asks": "something"} for one in templates]
     recount = Recount(graph)
-    anchors = draw(source, "script", number=60, scripts=settings, max_answers=30)
+    anchors = draw(source, "script", number=60, scripts=HITS, max_answers=30)
     assert {anchor.group for anchor in anchors} == {"names", "count"}
     for anchor in anchors:
-        ends = {
-            b for relation, out, b in recount.around[anchor.nodes[0].id] if (relation, out) == ("hits", True)
-        }
+        around = recount.around[anchor.nodes[0].id]
+        ends = {other for relation, out, other in around if (relation, out) == ("hits", True)}
         names = {recount.name[end] for end in ends}
         expected = names if anchor.group == "names" else {str(len(ends))}
         assert set(anchor.data["answers"]) == expected
@@ -185,10 +184,7 @@ def test_hubs_are_drawn_on_the_reduced_graph_and_count_all_neighbours(
         assert anchor.data["degree"] == len(recount.near(anchor.nodes[0].id, 1)) - 1
 
 
-TWINS = [
-    (source, "r", target)
-    for source, target in ((0, 3), (1, 3), (2, 3), (3, 4), (4, 5), (0, 5), (2, 4), (2, 5))
-]
+TWINS = [(a, "r", b) for a, b in ((0, 3), (1, 3), (2, 3), (3, 4), (4, 5), (0, 5), (2, 4), (2, 5))]
 TEMPLATE = {
     "name": "near",
     "entity": "x",
@@ -228,36 +224,14 @@ def test_a_question_whose_answer_is_what_it_names_is_not_asked() -> None:
         draw(source, "script", scripts=[template])
 
 
-def test_the_graph_of_answers_is_named_and_without_excluded_types(graph: KnowledgeGraph) -> None:
-    reduction = reduce_to(
-        graph, GraphConfig(exclude_edge_types=[EXCLUDED], node_types=["gene", "drug"], max_degree=12)
-    )
-    answers = AnswerGraph.of(graph, reduction)
-    assert answers.unnamed
-    assert EXCLUDED not in {answers.graph.edge_types[kind] for kind in answers.graph.edge_type}
-    assert all(name.strip() for name in answers.graph.names)
-    assert "disease" in {answers.graph.node(k).type for k in range(answers.graph.num_nodes)}
-    assert np.array_equal(answers.graph.node_ids[answers.positions], reduction.graph.node_ids)
-
-
 def test_a_number_is_asked_for_with_the_source_and_its_version_where_the_graph_has_one() -> None:
     attributes = {"title": "A graph of hits", "version": "2025-01"}
     edges = [(0, "hits", 1), (0, "hits", 2)]
-    script = "FIND nodes WITH id=<entity> AS one\nGRAPHWALK FROM one FOLLOW hits DIRECTION out AS near\n"
-    templates = [
-        {"name": "count", "script": f"{script}COUNT near AS answer", "entity": "gene", "asks": "a number"},
-        {
-            "name": "names",
-            "script": f"{script}SELECT near FIELDS name AS answer",
-            "entity": "gene",
-            "asks": "names",
-        },
-    ]
     kind = KINDS.get("script")()
     for more, prefix in ((attributes, "According to A graph of hits, version 2025-01: "), ({}, "")):
         whole = graph_of(["A", "B", "C"], ["gene", "drug", "drug"], edges, attributes=more)
         worded = {
             anchor.group: kind.worded(anchor, "How many does A hit?")
-            for anchor in draw(Source(whole), "script", number=9, scripts=templates)
+            for anchor in draw(Source(whole), "script", number=9, scripts=HITS)
         }
         assert worded == {"count": f"{prefix}How many does A hit?", "names": "How many does A hit?"}

@@ -22,9 +22,7 @@ def test_every_request_is_answered_once(start: Start) -> None:
     answers = ask(engine, [request(f"r{n}") for n in range(60)])
     assert {a.id: a.text for a in answers.values()} == {f"r{n}": f"answer to r{n}" for n in range(60)}
     assert {a.finish for a in answers.values()} == {"stop"}
-    assert all(
-        a.prompt_tokens > 0 and a.completion_tokens > 0 and a.cached_tokens > 0 for a in answers.values()
-    )
+    assert all(min(a.prompt_tokens, a.completion_tokens, a.cached_tokens) > 0 for a in answers.values())
 
 
 def test_the_batch_is_full_and_never_overfull(start: Start) -> None:
@@ -34,9 +32,7 @@ def test_the_batch_is_full_and_never_overfull(start: Start) -> None:
     assert engine.info.window > 4
 
     def open_the_gate() -> None:
-        wait_for(
-            lambda: native.running + len(engine._waiting) == engine.info.window, "the engine to get there"
-        )
+        wait_for(lambda: native.running + len(engine._waiting) == engine.info.window, "a full window")
         engine._loop.call_soon_threadsafe(gate.set)
 
     opener = threading.Thread(target=open_the_gate)

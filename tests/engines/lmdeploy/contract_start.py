@@ -47,8 +47,8 @@ def start(model: Path) -> Iterator[Start]:
 
         def begin(reply: Reply = echo, **settings: Any) -> tuple[LmdeployEngine, FakeTurboMind]:
             built = stack.enter_context(native_engine(reply))
-            settings = {"session_len": 512, "max_batch_size": 4, **settings}
-            engine = LmdeployEngine(LmdeploySettings(model=str(model), **settings))
+            settings = {"model": str(model), "session_len": 512, "max_batch_size": 4, **settings}
+            engine = LmdeployEngine(LmdeploySettings(**settings))
             stack.callback(engine.close)
             return engine, built[-1]
 

@@ -10,7 +10,8 @@ import lmdeploy
 import pytest
 
 PROGRAM = """
-import importlib.util, sys
+import sys
+from pathlib import Path
 from lmdeploy import GenerationConfig, turbomind
 from lmdeploy._guided_decoding import compile_response_format
 from lmdeploy.tokenizer import Tokenizer
@@ -21,17 +22,12 @@ from lmdeploy.turbomind.turbomind import TurboMindInstance
 from kgqa_hpc.engines.lmdeploy import compile_all, response_format
 from kgqa_hpc.engines.models import THOUGHTS
 from kgqa_hpc.errors import EngineConfigError
+from tests.by_path import load
 
 tokenizer = Tokenizer(sys.argv[1]).model.model
 compiler = _tm.GrammarCompiler(TokenizerInfo.from_huggingface(tokenizer, vocab_size=len(tokenizer)))
-spec = importlib.util.spec_from_file_location("bench_grammar", sys.argv[2])
-bench = importlib.util.module_from_spec(spec)
-spec.loader.exec_module(bench)
-forms = [
-    response_format(schema, thought)
-    for _, schema in bench._schemas([])
-    for thought in (None, *THOUGHTS.values())
-]
+schemas = load(Path(sys.argv[2]))._schemas([])
+forms = [response_format(schema, thought) for _, schema in schemas for thought in (None, *THOUGHTS.values())]
 compile_all(forms, compiler)
 try:
     compile_all([{"type": "structural_tag", "format": {"type": "grammar", "grammar": "root ::= nothing"}}], compiler)

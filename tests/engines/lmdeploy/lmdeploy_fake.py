@@ -21,13 +21,18 @@ from lmdeploy.serve.core import AsyncEngine
 from lmdeploy.tokenizer import Tokenizer
 
 from kgqa_hpc.doctor.gpu import tiny_model
+from kgqa_hpc.engines.models import read_size
 
 Reply = Callable[[str], "str | Exception | ResponseType | asyncio.Event"]
 
 
 def make_model(folder: Path) -> Path:
     """The model of `kgqa doctor --gpu` without its weights: configuration, a tokenizer of bytes, a ChatML template."""
-    for weights in tiny_model(folder).glob("*.safetensors"):
+    tiny_model(folder)
+    size = read_size(folder)
+    assert size is not None
+    assert size.weights > 1e6
+    for weights in folder.glob("*.safetensors"):
         weights.unlink()
     return folder
 

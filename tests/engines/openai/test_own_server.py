@@ -14,7 +14,6 @@ from typing import Any
 import psutil
 import pytest
 
-from kgqa_hpc.config import load_config
 from kgqa_hpc.engines.model_files import folder_digest
 from kgqa_hpc.engines.models import ModelSize, budget
 from kgqa_hpc.engines.openai import own_server
@@ -124,15 +123,6 @@ def test_the_first_server_of_a_node_starts_alone_and_later_ones_together(tmp_pat
     assert entered.is_set()
     with turn_to_start(["serve"], tmp_path), turn_to_start(["serve"], tmp_path):
         pass
-
-
-def test_a_shipped_configuration_leaves_the_batch_to_the_card() -> None:
-    engine = load_config(CONFIGS / "vllm_8xh100.yaml").engine
-    assert isinstance(engine, OpenAISettings)
-    assert engine.fills("batch")
-    assert engine.fills("model")
-    assert engine.gpus_per_worker == 1
-    assert OpenAISettings(model="m", gpus=2).gpus_per_worker == 0, "nobody starts a server"
 
 
 def test_a_port_is_given_once_and_one_in_use_is_passed_over(monkeypatch: pytest.MonkeyPatch) -> None:
