@@ -50,7 +50,7 @@ engines/openai/test_runs.py::test_refusals
 engines/test_grammar.py::test_every_string families/test_docs_families.py
 families/test_evidence.py::test_the_metapaths_of_the_bundled_graph families/test_queries.py::test_the_queries
 families/test_runs.py::test_200_items faults/ foreign/test_examples.py foreign/test_foreign_files.py
-foreign/test_hostile_names.py::test_every_verb foreign/test_limits.py::test_a_packed_file_beyond
+foreign/test_hostile_names.py::test_every_verb
 foreign/test_server.py::test_absurd foreign/test_terminal.py graphlets/test_graph_tool.py
 graphlets/test_sample.py::test_every_occurrence graphlets/test_sample_by_draws.py::test_estimates_miss
 plugins/batch_api/test_engine.py::test_a_kill plugins/batch_api/test_engine.py::test_a_run_killed

@@ -7,6 +7,8 @@ import multiprocessing
 import os
 import shutil
 import threading
+from multiprocessing.queues import SimpleQueue
+from multiprocessing.synchronize import Barrier, Event
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -49,8 +51,8 @@ def folders(local: Path) -> list[str]:
     return [path.name for path in local.iterdir() if not path.name.endswith(".lock")]
 
 
-def _stage(model: str, target: str, ready: object, results: multiprocessing.SimpleQueue[str]) -> None:
-    ready.wait(PATIENCE_S)  # type: ignore[attr-defined]
+def _stage(model: str, target: str, ready: Barrier, results: SimpleQueue[str]) -> None:
+    ready.wait(PATIENCE_S)
     results.put(str(stage(Path(model), target)))
 
 
@@ -64,16 +66,14 @@ def test_several_ranks_of_a_node_stage_one_copy(model: Path, local: Path) -> Non
     for rank in ranks:
         rank.join(PATIENCE_S)
     assert [rank.exitcode for rank in ranks] == [0] * 4
-    places = {results.get() for _ in ranks}
-    assert len(places) == 1
-    copy = Path(places.pop())
+    (copy,) = {Path(results.get()) for _ in ranks}
     assert is_whole(copy, model_parts(model))
     assert folders(local) == [copy.name]
 
 
-def _die_in_mid_copy(model: str, target: str, begun: object) -> None:
+def _die_in_mid_copy(model: str, target: str, begun: Event) -> None:
     def half(file: int, block: bytes, start: int) -> int:
-        begun.set()  # type: ignore[attr-defined]
+        begun.set()
         threading.Event().wait()
         return 0
 
@@ -98,7 +98,6 @@ def test_a_rank_killed_in_mid_copy_leaves_its_turn_and_nothing_else(model: Path,
 def test_a_place_that_is_none_or_too_small_is_refused_and_nothing_is_left_there(
     model: Path, local: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.delenv("NO_SUCH_VARIABLE", raising=False)
     with pytest.raises(EngineConfigError, match="no folder on this node"):
         stage(model, "$NO_SUCH_VARIABLE")
     monkeypatch.setenv("LOCAL_DISK", str(local))

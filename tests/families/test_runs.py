@@ -13,27 +13,25 @@ from tests.work.rig import Processes
 
 ROOT = Path(__file__).parents[2]
 SCRIPT = "FIND nodes WITH id=<entity> AS one\nGRAPHWALK FROM one AS near\nCOUNT near AS answer"
+TEMPLATES = [
+    {"name": entity, "entity": entity, "asks": "the number of neighbours", "script": SCRIPT}
+    for entity in ("gene", "drug", "disease")
+]
+EFFECTS = {"hits": "raises", "causes": "lowers"}
+QUALITY = {"use": "score", "as": "quality_score", "prompt": "quality", "minimum": 7}
+
+
+def worded(prompt: str, use: str = "word") -> list[Any]:
+    return [{"use": use, "prompt": prompt}, "verify"]
+
+
 FAMILIES: dict[str, tuple[dict[str, Any], list[Any]]] = {
-    "path": ({"length": 2, "max_answers": 5}, [{"use": "word", "prompt": "path"}, "verify"]),
-    "fact": ({"max_answers": 3}, [{"use": "word", "prompt": "fact"}, "verify"]),
-    "hub": ({"min_degree": 4}, [{"use": "generate", "prompt": "hub"}, "verify"]),
-    "context": (
-        {},
-        ["options", "verify", {"use": "score", "as": "quality_score", "prompt": "quality", "minimum": 7}],
-    ),
-    "puzzle": (
-        {"length": 2, "effects": {"hits": "raises", "causes": "lowers"}},
-        [{"use": "word", "prompt": "puzzle"}, "verify"],
-    ),
-    "script": (
-        {
-            "scripts": [
-                {"name": entity, "entity": entity, "asks": "the number of neighbours", "script": SCRIPT}
-                for entity in ("gene", "drug", "disease")
-            ]
-        },
-        [{"use": "word", "prompt": "script"}, "verify"],
-    ),
+    "path": ({"length": 2, "max_answers": 5}, worded("path")),
+    "fact": ({"max_answers": 3}, worded("fact")),
+    "hub": ({"min_degree": 4}, worded("hub", "generate")),
+    "context": ({}, ["options", "verify", QUALITY]),
+    "puzzle": ({"length": 2, "effects": EFFECTS}, worded("puzzle")),
+    "script": ({"scripts": TEMPLATES}, worded("script")),
 }
 
 

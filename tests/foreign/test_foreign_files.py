@@ -31,16 +31,9 @@ def told(*arguments: object) -> tuple[int, str]:
 
 
 PASSES = [{"name": "draft", "steps": ["generate"]}, {"name": "check", "steps": ["judge"]}]
-
-
 Finished = Callable[[str], Path]
-DIFFERENT = {
-    "own": {},
-    "cheap": {"model": "cheap"},
-    "seed": {"seed": 2},
-    "graph": {"graph": "two"},
-    "files": {"graph": "elsewhere/one"},
-}
+DIFFERENT = {"own": {}, "cheap": {"model": "cheap"}, "seed": {"seed": 2}}
+DIFFERENT |= {"graph": {"graph": "two"}, "files": {"graph": "elsewhere/one"}}
 
 
 @pytest.fixture(scope="module")
@@ -84,7 +77,6 @@ def content(run: Path) -> dict[str, bytes]:
 
 FOREIGN = {
     "a cheaper model's results": ("cheap", "results/draft/shard-000000.h5", "results/draft/shard-000000.h5"),
-    "a cheaper judge's results": ("cheap", "results/check/shard-000000.h5", "results/check/shard-000000.h5"),
     "a first-pass result": ("own", "results/draft/shard-000000.h5", "results/check/shard-000000.h5"),
     "another seed's anchors": ("seed", "anchors.h5", "anchors.h5"),
     "another graph": ("graph", "kg.h5", "kg.h5"),

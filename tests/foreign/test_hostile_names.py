@@ -90,17 +90,11 @@ def kgqa(*words: object) -> None:
     program(*words, more={"preexec_fn": bounded, "errors": "replace"})
 
 
+VERBS = ["kg find RUN a", "show RUN -n 2", "report RUN"]
+VERBS += [f"export RUN --to {form} --out OUT" for form in ("biographletqa", "csv", "triples")]
+
+
 @pytest.mark.timeout(900)
-@pytest.mark.parametrize(
-    "verb",
-    [
-        "kg find RUN a",
-        "show RUN -n 2",
-        "report RUN",
-        "export RUN --to biographletqa --out OUT",
-        pytest.param("export RUN --to csv --out OUT", marks=pytest.mark.slow),
-        pytest.param("export RUN --to triples --out OUT", marks=pytest.mark.slow),
-    ],
-)
+@pytest.mark.parametrize("verb", VERBS)
 def test_every_verb_bears_such_names(run: Path, tmp_path: Path, verb: str) -> None:
     kgqa(*({"RUN": run, "OUT": tmp_path / "out"}.get(word, word) for word in verb.split()))

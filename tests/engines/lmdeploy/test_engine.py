@@ -44,20 +44,16 @@ def test_the_model_is_looked_for_before_anything_else(tmp_path: Path) -> None:
     program = """
 import sys
 from kgqa_hpc.engines.lmdeploy_loading import LmdeploySettings, load
-from kgqa_hpc.errors import EngineConfigError
 try:
     load(LmdeploySettings(model="org/absent", stage_to="/no/such/disk"))
-except EngineConfigError as problem:
-    print(problem.message)
-print(sorted({"torch", "lmdeploy", "transformers"} & set(sys.modules)))
+finally:
+    print(sorted({"torch", "lmdeploy", "transformers"} & set(sys.modules)))
 """
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "HF_HUB_OFFLINE": "1", "HF_HOME": str(tmp_path)}
     environment.pop("HF_HUB_CACHE", None)
     done = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True)
-    assert done.stdout.splitlines() == [
-        f"engine.model: org/absent is not in the model cache of this machine ({tmp_path}/hub)",
-        "[]",
-    ], done.stderr
+    assert f"org/absent is not in the model cache of this machine ({tmp_path}/hub)" in done.stderr
+    assert done.stdout == "[]\n"
 
 
 @pytest.mark.skipif("lmdeploy" in sys.modules, reason="LMDeploy is installed beside us")
