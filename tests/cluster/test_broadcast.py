@@ -64,9 +64,7 @@ def test_the_files_that_loading_needs_reach_every_node_and_the_workers_copy_noth
     assert list(model_copies(open_run(run)[1])) == [], "a node that has the model asks for nothing"
 
 
-def test_a_small_job_and_a_site_without_a_model_broadcast_nothing(
-    tmp_path: Path, run: Path, model: Path
-) -> None:
+def test_a_small_job_or_a_site_without_a_model_sends_nothing(tmp_path: Path, run: Path, model: Path) -> None:
     assert broadcast(tmp_path, run, SLURM_JOB_NUM_NODES="16") == []
     (model / "config.json").unlink()
     assert broadcast(tmp_path, run) == []

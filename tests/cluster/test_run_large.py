@@ -58,9 +58,7 @@ def run(tmp_path: Path, port: int) -> Path:
     ).path
 
 
-def test_one_server_over_all_nodes_answers_the_run_and_ends_with_it(
-    tmp_path: Path, run: Path, port: int
-) -> None:
+def test_a_server_over_all_nodes_answers_a_run_and_ends_with_it(tmp_path: Path, run: Path, port: int) -> None:
     done = job(tmp_path, run, port, "--max-num-seqs", "256")
     assert done.returncode == 0, done.stderr[-3000:]
     status = json.loads((run / "status.json").read_text())
@@ -75,9 +73,7 @@ def test_one_server_over_all_nodes_answers_the_run_and_ends_with_it(
     wait_for(lambda: not any(map(psutil.pid_exists, started(tmp_path))), "no server left")
 
 
-def test_a_server_that_ends_before_it_is_ready_ends_the_job_with_the_reason(
-    tmp_path: Path, run: Path, port: int
-) -> None:
+def test_a_server_that_ends_early_ends_the_job_with_the_reason(tmp_path: Path, run: Path, port: int) -> None:
     done = job(tmp_path, run, port, "--fail")
     assert done.returncode == 1
     assert "the server ended before it was ready" in done.stderr

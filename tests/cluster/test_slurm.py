@@ -70,9 +70,7 @@ def test_the_pipeline_with_mpi_on_two_nodes_makes_the_dataset_of_the_local_run(
     assert logs == {"kgqa-graphlets", "kgqa-run", "kgqa-merge"}
 
 
-def test_of_a_chain_with_a_job_too_large_for_the_nodes_nothing_stays_in_the_queue(
-    place: Place, slurm: Slurm
-) -> None:
+def test_of_a_chain_with_a_job_too_large_nothing_stays_in_the_queue(place: Place, slurm: Slurm) -> None:
     with pytest.raises(AssertionError, match=r"(?s)sbatch refused the job merge.*KGQA_SBATCH_MERGE"):
         pipeline(place, *ARRAY, KGQA_RUN="array", KGQA_SBATCH_MERGE="--mem=900G")
     wait_for(lambda: not place("squeue", "--noheader").strip(), "an empty queue")
@@ -94,9 +92,7 @@ def test_kgqa_submit_makes_the_same_and_status_shows_its_jobs(
     assert dataset(place.run("oregano")) == undisturbed
 
 
-def test_a_submitted_job_that_is_told_to_stop_drains_requeues_and_finishes(
-    place: Place, slurm: Slurm
-) -> None:
+def test_a_submitted_job_told_to_stop_drains_requeues_and_finishes(place: Place, slurm: Slurm) -> None:
     run = place.prepared(2.5)  # ten minutes
     work = json.loads(place.kgqa("submit", "oregano", *SUBMIT))[0]["job"]
     wait_for(lambda: answers_kept(run) > 5_000, "answers")
@@ -110,9 +106,7 @@ def test_a_submitted_job_that_is_told_to_stop_drains_requeues_and_finishes(
     assert answers_made(run) == answers_used(run), "nothing was asked twice"
 
 
-def test_a_real_time_limit_is_noticed_the_job_requeues_itself_and_finishes(
-    place: Place, slurm: Slurm
-) -> None:
+def test_at_a_real_time_limit_the_job_requeues_itself_and_finishes(place: Place, slurm: Slurm) -> None:
     run = place.prepared(2.5)  # ten minutes
     job = array(place, 1, "--time=1", "--signal=B:USR1@25")
     wait_for(lambda: answers_kept(run) > 5_000, "answers")

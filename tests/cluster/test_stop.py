@@ -30,9 +30,7 @@ def clock() -> Clock:
     return Clock()
 
 
-def test_no_new_work_is_taken_within_the_margin_and_what_is_in_flight_is_cancelled_before_the_end(
-    clock: Clock,
-) -> None:
+def test_no_work_is_taken_within_the_margin_and_what_is_in_flight_is_cancelled_in_time(clock: Clock) -> None:
     stop = Stop(deadline=clock.time + 1000, margin=100, now=clock)
     clock.time += 899
     assert stop.reason is None

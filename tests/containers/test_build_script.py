@@ -19,9 +19,9 @@ from tests.by_path import load
 CONTAINERS = Path(__file__).resolve().parents[2] / "containers"
 BUILD = CONTAINERS / "build.sh"
 
-BASICS = """
-awk bash cat cut date dirname env git grep id mkdir mktemp python3 realpath rm sed tail true unshare
-"""
+BASICS = (
+    "awk bash cat cut date dirname env git grep id mkdir mktemp python3 realpath rm sed tail true unshare"
+)
 
 
 def bare(folder: Path, **programs: str) -> dict[str, str]:
@@ -43,23 +43,22 @@ def build(env: dict[str, str], *arguments: object) -> subprocess.CompletedProces
 
 ADA = '[ "$1" = -un ] && echo ada-99 || echo 199999'
 # Arguments; the programs of the machine besides basic tools (None: this machine); words of the refusal.
-REFUSALS: list[tuple[str, dict[str, str] | None, str]] = [
-    ("", None, "which image? ci, graph, llm, vllm or all"),
-    ("cy", None, "'cy' is neither an option nor an image"),
-    ("--lock /none.lock ci", None, "no such lock file"),
-    ("ci", {}, "apptainer is not installed"),
-    ("ci", {}, "tools/install_system.sh apptainer"),
-    ("ci", {"apptainer": "true", "id": ADA, "unshare": "exit 1"}, "ada-99 is not root and may not make user"),
-    ("ci", {"apptainer": "true", "id": ADA, "unshare": "exit 1"}, "build on another machine"),
-    ("graph", {"id": ADA, "unshare": "true"}, "debootstrap needs root, or a range of user ids for ada-99"),
-    ("graph", {"id": ADA, "unshare": "true"}, "--docker-base"),
-    ("ci", {"apt_get": "exit 1", "id": "echo 0"}, "--mirror URL"),
-]  # fmt: skip
+NO_ROOT = "ada-99 is not root and may not make user", "build on another machine"
+NO_RANGE = "debootstrap needs root, or a range of user ids for ada-99", "--docker-base"
+REFUSALS: list[tuple[str, dict[str, str] | None, tuple[str, ...]]] = [
+    ("", None, ("which image? ci, graph, llm, vllm or all",)),
+    ("cy", None, ("'cy' is neither an option nor an image",)),
+    ("--lock /none.lock ci", None, ("no such lock file",)),
+    ("ci", {}, ("apptainer is not installed", "tools/install_system.sh apptainer")),
+    ("ci", {"apptainer": "true", "id": ADA, "unshare": "exit 1"}, NO_ROOT),
+    ("graph", {"id": ADA, "unshare": "true"}, NO_RANGE),
+    ("ci", {"apt_get": "exit 1", "id": "echo 0"}, ("--mirror URL",)),
+]
 
 
 @pytest.mark.parametrize(("arguments", "programs", "words"), REFUSALS)
 def test_what_cannot_be_built_is_refused_with_its_cure(
-    tmp_path: Path, arguments: str, programs: dict[str, str] | None, words: str
+    tmp_path: Path, arguments: str, programs: dict[str, str] | None, words: tuple[str, ...]
 ) -> None:
     if programs == {} and shutil.which("apptainer", path="/usr/sbin:/sbin"):
         pytest.skip("apptainer lies where it cannot be hidden")
@@ -68,7 +67,7 @@ def test_what_cannot_be_built_is_refused_with_its_cure(
     done = build(env, *arguments.split())
     assert done.returncode == 2, done.stdout + done.stderr
     assert done.stderr.startswith("error: ")
-    assert words in done.stderr
+    assert [word for word in words if word not in done.stderr] == []
 
 
 def test_help_is_the_header() -> None:
@@ -217,9 +216,7 @@ def test_a_certificate_named_for_other_programs_serves_pip_too(host_pip: ModuleT
     assert binds == []
 
 
-def test_local_folders_are_bound_and_named_by_their_place_inside(
-    host_pip: ModuleType, tmp_path: Path
-) -> None:
+def test_local_folders_are_bound_and_named_by_place_inside(host_pip: ModuleType, tmp_path: Path) -> None:
     wheels, index, inside = tmp_path / "wheels", tmp_path / "index" / "simple", tmp_path / "inside"
     for folder in (wheels, index, inside):
         folder.mkdir(parents=True)

@@ -98,9 +98,7 @@ def sealed(work: Path) -> tuple[str, ...]:
     return ("--containall", "--no-home", *network, "--bind", f"{work}:/work", "--pwd", "/work")
 
 
-def test_sealed_off_and_read_only_it_makes_the_dataset_of_outside(
-    image: Any, work: Path, outside: Path
-) -> None:
+def test_sealed_off_and_read_only_it_makes_the_same_dataset(image: Any, work: Path, outside: Path) -> None:
     """No home, no network, no host folder but one, nothing writable but that one."""
     attempt = "touch /opt/kgqa/x || touch /usr/x || touch /root/x; ls /sys/class/net"
     done = image.exec("sh", "-c", attempt, options=sealed(work))

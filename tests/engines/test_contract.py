@@ -131,9 +131,7 @@ def test_instructions_are_read_once(embedded: CpuEngine) -> None:
     assert answer.prompt_tokens > answer.cached_tokens
 
 
-def test_a_schema_beyond_the_grammar_is_an_error_of_that_request_and_refused_in_preflight(
-    embedded: CpuEngine,
-) -> None:
+def test_a_schema_beyond_the_grammar_is_an_error_and_refused_in_preflight(embedded: CpuEngine) -> None:
     schema = an_object(a={"type": "string", "pattern": "x"})
     assert said(embedded, "Ataxia", schema=schema).finish == "error"
     with pytest.raises(EngineConfigError, match="pattern"):

@@ -108,9 +108,7 @@ def test_more_cards_or_fewer_bits_make_room_and_too_little_is_refused_with_the_c
     assert [room.activations_fit for room in at_once] == [False, True]
 
 
-def test_with_cached_prefixes_a_sequence_counts_its_own_part_of_the_prompt_and_half_an_answer(
-    tmp_path: Path,
-) -> None:
+def test_with_cached_prefixes_a_sequence_counts_its_own_prompt_and_half_an_answer(tmp_path: Path) -> None:
     folder = folder_of(tmp_path, published.LLAMA_70B)
     card = 100_000 * 327_680 / 0.8 + OVERHEAD_BYTES + 1000 + 1  # room for 100,000 tokens
 

@@ -70,9 +70,7 @@ def engine(running: Running) -> EngineProcess:
     return running()
 
 
-def test_every_request_is_answered_once_also_what_is_larger_than_the_pipe_or_no_utf8(
-    engine: EngineProcess,
-) -> None:
+def test_every_request_is_answered_once_also_one_beyond_the_pipe_or_no_utf8(engine: EngineProcess) -> None:
     os.kill(engine.pid or 0, signal.SIGSTOP)  # it reads nothing now
     texts = [*("x" * 2_000_000 for _ in range(4)), "- 0: lone \ud800 surrogate \x00"]
     engine.send([user(text, id=f"r{n}") for n, text in enumerate(texts)])
@@ -90,7 +88,7 @@ def test_signals_to_the_whole_job_do_not_end_the_engine(engine: EngineProcess) -
         assert len(receive_all(engine, 1)) == 1
 
 
-def test_a_killed_engine_is_reported_with_its_signal_and_what_was_in_flight_and_starts_again(
+def test_a_killed_engine_is_told_with_signal_and_what_was_in_flight_and_starts_again(
     running: Running,
 ) -> None:
     engine = running(latency={"per_request_s": 3600})
@@ -151,9 +149,7 @@ def test_an_answer_right_behind_a_reply_is_kept(engine: EngineProcess) -> None:
     assert [a.id for a in engine.receive(0.0)] == ["r"]
 
 
-def test_cancel_aborts_what_is_in_flight_the_engine_serves_on_and_nothing_outlives_its_close(
-    running: Running,
-) -> None:
+def test_cancel_aborts_what_is_in_flight_and_nothing_outlives_the_close(running: Running) -> None:
     engine = running(latency={"per_request_s": 3600, "batch": 2})
     engine.send([request(n) for n in range(20)])
     engine.cancel()
@@ -168,9 +164,7 @@ def test_cancel_aborts_what_is_in_flight_the_engine_serves_on_and_nothing_outliv
     assert not psutil.pid_exists(pid)
 
 
-def test_a_stop_is_heard_while_the_engine_starts_and_while_it_checks_its_schemas(
-    engine: EngineProcess,
-) -> None:
+def test_a_stop_is_heard_while_the_engine_starts_and_checks_its_schemas(engine: EngineProcess) -> None:
     child = psutil.Process(engine.pid)
     child.suspend()  # as if it compiled for minutes
     wait_for(lambda: child.status() == psutil.STATUS_STOPPED, "it is suspended")

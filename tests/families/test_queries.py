@@ -103,9 +103,7 @@ def test_the_queries_of_records_give_their_answers(
     assert executed >= 300
 
 
-def test_a_premise_that_the_graph_lacks_gives_no_answer(
-    graph: KnowledgeGraph, stores: list[ox.Store]
-) -> None:
+def test_a_premise_the_graph_lacks_gives_no_answer(graph: KnowledgeGraph, stores: list[ox.Store]) -> None:
     pytest.importorskip("clingo", reason="CLINGO IS NOT INSTALLED (extra: puzzles)")
     anchor = draw(source_of(graph), "puzzle", number=1, **KIND_SETTINGS["puzzle"][0])[0]
     query = KINDS.get("puzzle")().record(anchor, {})["query"]

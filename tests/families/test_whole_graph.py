@@ -170,9 +170,7 @@ def test_statements_of_puzzles_come_from_the_whole_graph(graph: KnowledgeGraph, 
     assert any(node.id not in reduced for anchor in anchors for node in anchor.nodes)
 
 
-def test_hubs_are_drawn_on_the_reduced_graph_and_count_all_neighbours(
-    graph: KnowledgeGraph, source: Source
-) -> None:
+def test_hubs_of_the_reduced_graph_count_all_neighbours(graph: KnowledgeGraph, source: Source) -> None:
     recount = Recount(graph)
     anchors = draw(source, "hub", number=1000, min_degree=3)
     for anchor in anchors:
@@ -197,9 +195,7 @@ TEMPLATE = {
         ("hub", {"min_degree": 2}),
     ],
 )
-def test_a_name_that_two_nodes_of_the_whole_graph_bear_is_not_asked_about(
-    kind: str, settings: dict[str, Any]
-) -> None:
+def test_a_name_of_two_nodes_of_the_graph_is_not_asked_about(kind: str, settings: dict[str, Any]) -> None:
     graph = graph_of(["Twin", "Twin", "Own", "B", "C", "D"], ["x"] * 6, TWINS)
     source = source_of(graph, min_degree=2, exclude_edge_types=[])
     assert "Twin" in source.graph.names  # the other twin has one neighbour: it is not in the reduced graph

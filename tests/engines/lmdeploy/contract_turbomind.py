@@ -39,9 +39,7 @@ print("compiled", len(forms))
 """
 
 
-def test_turbominds_own_compiler_takes_every_shipped_schema_with_and_without_a_thought(
-    model: Path, tmp_path: Path
-) -> None:
+def test_turbominds_own_compiler_takes_every_shipped_schema_and_thought(model: Path, tmp_path: Path) -> None:
     if missing := cuda_stubs.missing_tools():
         pytest.skip(f"TURBOMIND'S OWN COMPILER IS NOT TESTED, MISSING: {', '.join(missing)}")
     modules = list((Path(lmdeploy.__file__).parent / "turbomind").glob("_turbomind*.so"))

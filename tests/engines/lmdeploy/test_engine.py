@@ -57,9 +57,7 @@ finally:
 
 
 @pytest.mark.skipif("lmdeploy" in sys.modules, reason="LMDeploy is installed beside us")
-def test_a_missing_package_is_bad_input_with_its_cure(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_missing_package_is_bad_input_and_its_cure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "config.json").write_text("{}")
     monkeypatch.setitem(sys.modules, "lmdeploy", None)
     with pytest.raises(EngineConfigError, match="cannot be imported") as caught:

@@ -146,9 +146,7 @@ def complete_run(folder: Path, config_name: str, engine: dict[str, Any], disturb
     return run
 
 
-def test_a_run_is_complete_though_its_server_was_killed_in_the_middle(
-    server: tuple[Server, str], tmp_path: Path
-) -> None:
+def test_a_run_is_complete_though_its_server_was_killed(server: tuple[Server, str], tmp_path: Path) -> None:
     running, mode = server
     engine = {"kind": "openai", "model": "smol", "base_url": running.url, "concurrency": 4}
 

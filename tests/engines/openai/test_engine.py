@@ -91,9 +91,7 @@ def test_a_body_that_trickles_for_ever_is_given_up_and_asked_for_again(start: St
     assert ask(start(timeout_s=2.0, max_retries=30), ["1 loris"])["1 loris"].finish == "stop"
 
 
-def test_what_is_the_requests_own_fault_is_an_error_and_harms_no_other(
-    server: FaultServer, start: Start
-) -> None:
+def test_a_requests_own_fault_is_an_error_and_harms_no_other(server: FaultServer, start: Start) -> None:
     expected = {"1 context": "error", "2 filter": "refusal", "3 cut": "length", "4 fine": "stop"}
     expected["5 always500"] = "error"
     answers = ask(start(max_retries=2), list(expected))
@@ -110,9 +108,7 @@ def test_no_item_is_lost_to_a_server_that_is_down_for_a_while(server: FaultServe
         assert {a.finish for a in ask(engine, [f"{n} fine" for n in range(6)]).values()} == {"stop"}
 
 
-def test_a_server_that_stays_down_ends_the_engine_rather_than_the_items(
-    server: FaultServer, start: Start
-) -> None:
+def test_a_server_that_stays_down_ends_the_engine_not_the_items(server: FaultServer, start: Start) -> None:
     engine = start(max_retries=0, start_timeout_s=0.5)
     server.down = True
     with pytest.raises(ConnectionError, match="no server has answered"):
@@ -130,9 +126,7 @@ def test_load_adapts_to_what_the_server_bears(server: FaultServer, start: Start)
     assert engine._lanes.lanes[0].limit < 64
 
 
-def test_several_servers_share_the_work_and_a_dead_one_costs_nothing(
-    server: FaultServer, start: Start
-) -> None:
+def test_servers_share_the_work_and_a_dead_one_costs_nothing(server: FaultServer, start: Start) -> None:
     with fault_server() as second:
         engine = start(server.url, second.url)
         # Nobody is answered until both are at work: else one that answers at once gets everything.
@@ -255,9 +249,7 @@ def test_cancel_aborts_at_once_even_what_waits_for_a_retry(server: FaultServer, 
     assert len({a.id for a in answers}) == len(answers)
 
 
-def test_what_is_passed_through_reaches_the_server_and_the_provenance(
-    server: FaultServer, start: Start
-) -> None:
+def test_what_is_passed_through_reaches_server_and_provenance(server: FaultServer, start: Start) -> None:
     engine = start(
         generation={"top_p": 0.9, "extra": {"min_tokens": 3}},
         chat_template_kwargs={"enable_thinking": False},
@@ -272,9 +264,7 @@ def test_what_is_passed_through_reaches_the_server_and_the_provenance(
         OpenAISettings(model="m", extra_body={"seed": 1})
 
 
-def test_a_thought_has_its_own_tokens_and_the_sampling_of_its_family(
-    server: FaultServer, start: Start
-) -> None:
+def test_a_thought_has_its_own_tokens_and_its_familys_sampling(server: FaultServer, start: Start) -> None:
     engine = start(model="Qwen3-8B", thinking=True, thinking_tokens=500)
     ask(engine, ["1 fine"])
     body = server.bodies[-1]

@@ -25,8 +25,6 @@ from tests.command import programs
 from tests.engines import published_models as published
 from tests.waiting import gone, wait_for
 
-CONFIGS = Path(__file__).parents[3] / "configs"
-
 
 @pytest.fixture(autouse=True)
 def _node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -148,9 +146,7 @@ SILENT = (
         ([sys.executable, "-c", SILENT, "{port}"], "was not ready within 1 s"),
     ],
 )
-def test_a_server_that_does_not_become_ready_is_bad_input_and_taken_down(
-    command: list[str], words: str
-) -> None:
+def test_a_server_that_is_never_ready_is_bad_input_and_taken_down(command: list[str], words: str) -> None:
     patience = 1.0 if "ready" in words else 300.0
     with pytest.raises(EngineConfigError, match=words):
         OpenAIEngine(OpenAISettings(model="m", command=command, start_timeout_s=patience))
