@@ -15,25 +15,13 @@ import pytest
 
 import kgqa_hpc
 from tests.by_path import load
+from tests.command import bare
 
 CONTAINERS = Path(__file__).resolve().parents[2] / "containers"
 BUILD = CONTAINERS / "build.sh"
 
-BASICS = (
-    "awk bash cat cut date dirname env git grep id mkdir mktemp python3 realpath rm sed tail true unshare"
-)
-
-
-def bare(folder: Path, **programs: str) -> dict[str, str]:
-    """An environment whose PATH holds nothing but basic tools and the given fakes."""
-    for name in BASICS.split():
-        if (found := shutil.which(name)) and name not in programs:
-            (folder / name).symlink_to(found)
-    for name, script in programs.items():
-        path = folder / name.replace("_", "-")
-        path.write_text(f"#!{shutil.which('bash')}\n{script}\n")
-        path.chmod(0o755)
-    return {"PATH": str(folder), "HOME": str(folder)}
+BASICS = """awk basename bash cat cp cut date diff dirname env git grep id mkdir mktemp mv python3 realpath rm sed seq
+sha256sum sleep tail touch true unshare"""
 
 
 def build(env: dict[str, str], *arguments: object) -> subprocess.CompletedProcess[str]:
@@ -63,7 +51,7 @@ def test_what_cannot_be_built_is_refused_with_its_cure(
     if programs == {} and shutil.which("apptainer", path="/usr/sbin:/sbin"):
         pytest.skip("apptainer lies where it cannot be hidden")
     tools = {"apptainer": "true", "debootstrap": "true"} if programs else {}
-    env = dict(os.environ) if programs is None else bare(tmp_path, **{**tools, **programs})
+    env = dict(os.environ) if programs is None else bare(tmp_path, BASICS, **{**tools, **programs})
     done = build(env, *arguments.split())
     assert done.returncode == 2, done.stdout + done.stderr
     assert done.stderr.startswith("error: ")
@@ -100,10 +88,8 @@ def stand_in(folder: Path, broken: str = "") -> dict[str, str]:
     tools.mkdir()
     out.mkdir()
     fakes = {"apptainer": FAKE_APPTAINER, "python": FAKE_PYTHON, "debootstrap": "true"}
-    env = bare(tools, **{name: text.format(folder=folder, broken=broken) for name, text in fakes.items()})
-    for name in ("basename", "cp", "diff", "mv", "seq", "sha256sum", "sleep", "touch"):
-        (tools / name).symlink_to(shutil.which(name) or name)
-    return {**env, "PYTHON": str(tools / "python")}
+    fakes = {name: text.format(folder=folder, broken=broken) for name, text in fakes.items()}
+    return {**bare(tools, BASICS, **fakes), "PYTHON": str(tools / "python")}
 
 
 def run_build(folder: Path, *arguments: object, broken: str = "") -> subprocess.CompletedProcess[str]:

@@ -164,14 +164,10 @@ def test_a_run_exports_its_graph_its_queries_and_names_what_it_left_out(tmp_path
     graph: dict[str, Any] = as_tables(hub_graph(nodes=200, edges=700), tmp_path)
     assert Path(graph["nodes"]).read_text().startswith("id,name,type\n")
     graph |= {"min_degree": 1, "max_degree": 12, "exclude_edge_types": [EXCLUDED]}
-    config = {
-        "graph": graph,
-        "anchors": {"kind": "fact", "number": 60, "max_answers": 5},
-        "engine": {"kind": "scripted"},
-        "passes": [{"name": "main", "steps": [{"use": "word", "prompt": "fact"}, "verify"]}],
-        "dataset": {"z_score": None},
-    }
-    run = sampled(tmp_path, config)
+    steps = [{"use": "word", "prompt": "fact"}, "verify"]
+    config = {"graph": graph, "anchors": {"kind": "fact", "number": 60, "max_answers": 5}}
+    config |= {"engine": {"kind": "scripted"}, "passes": [{"name": "main", "steps": steps}]}
+    run = sampled(tmp_path, {**config, "dataset": {"z_score": None}})
     kgqa("run", run.path)
     records = lines(dataset(run)["accepted.jsonl"])
     assert records

@@ -46,15 +46,10 @@ def prepared(folder: Path, family: str, graph: dict[str, Any], number: int, **en
     if family == "puzzle":
         pytest.importorskip("clingo", reason="CLINGO IS NOT INSTALLED (extra: puzzles)")
     settings, steps = FAMILIES[family]
-    config = {
-        "graph": graph,
-        "anchors": {"kind": family, "number": number, **settings},
-        "engine": {"kind": "scripted", **engine},
-        "passes": [{"name": "main", "steps": steps}],
-        "dataset": {"z_score": None},
-        "runtime": {"shard_size": 20, "commit_every": 1, "lease": 2},
-    }
-    return sampled(folder, config)
+    config = {"graph": graph, "anchors": {"kind": family, "number": number, **settings}}
+    config |= {"engine": {"kind": "scripted", **engine}, "passes": [{"name": "main", "steps": steps}]}
+    runtime = {"shard_size": 20, "commit_every": 1, "lease": 2}
+    return sampled(folder, {**config, "dataset": {"z_score": None}, "runtime": runtime})
 
 
 @pytest.mark.slow

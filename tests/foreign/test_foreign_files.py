@@ -51,13 +51,9 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Finished:
     def make(name: str) -> Path:
         choice = {"graph": "one", "seed": 1, "model": "large", **DIFFERENT[name]}
         files = {part: f"{choice['graph']}.{part}.csv" for part in ("nodes", "edges")}
-        config = {
-            "seed": choice["seed"],
-            "graph": {"source": "csv", **files},
-            "anchors": {"per_shape": 2},
-            "engine": {"kind": "scripted", "model": choice["model"]},
-            "passes": PASSES,
-        }
+        engine = {"kind": "scripted", "model": choice["model"]}
+        config = {"seed": choice["seed"], "graph": {"source": "csv", **files}, "engine": engine}
+        config |= {"anchors": {"per_shape": 2}, "passes": PASSES}
         (folder / f"{name}.yaml").write_text(json.dumps(config))
         command.kgqa("all", folder / f"{name}.yaml", folder / name)
         return folder / name

@@ -48,6 +48,7 @@ def test_a_broadcast_is_worth_it_where_the_file_system_is_slow_for_so_many_nodes
 SMOKE = {
     "bench_leases.py --processes 8 --shards 200 --folder FOLDER": ["leased 200 shards", " 0 done twice", "kgqa status"],
     "bench_scheduler.py --items 300 --busy-items 0": ["300 items in"],
+    "bench_answers.py --shrink 20 --json --family quotes --family fences": ['"quotes"', '"fences"', '"ours"', '"json"'],
     "bench_merge.py --items 600": ['"items": 600', '"merge": {', '"rewrite": {', '"ratio": {', '"memory_mb"'],
     # The part without a model: the embedded engine would take a minute.
     "bench_engine_overhead.py --requests 600 --seconds 0": ["round trips"],
@@ -154,13 +155,6 @@ def test_every_family_reaches_the_limit_of_what_is_searched_and_an_exponent_is_t
     assert bench.exponent(lengths, [n * 1e-6 for n in lengths]) == pytest.approx(1)
     assert bench.exponent(lengths, [n * n * 1e-9 for n in lengths]) == pytest.approx(2)
     assert bench.exponent(lengths, [1.0, 2.0, None, None, None]) is None
-
-
-def test_a_small_look_is_one_document() -> None:
-    families = ("--family", "quotes", "--family", "fences")
-    told = json.loads(output("bench_answers.py", "--shrink", 20, "--json", *families))
-    assert [row["family"] for row in told["rows"]] == ["quotes", "fences"]
-    assert all(len(row[reader]["seconds"]) == 5 for row in told["rows"] for reader in ("ours", "json"))
 
 
 @pytest.mark.slow

@@ -15,13 +15,7 @@ from hypothesis import strategies as st
 
 from kgqa_hpc.engines.engine import Request
 from kgqa_hpc.engines.openai.chat_api import ChatApi
-from kgqa_hpc.engines.openai.replies import (
-    Dialect,
-    Trouble,
-    error_words,
-    read_answer,
-    retry_after,
-)
+from kgqa_hpc.engines.openai.replies import Dialect, Trouble, error_words, read_answer, retry_after
 from kgqa_hpc.engines.openai.settings import OpenAISettings
 from tests.servers import chat_server, completion
 
