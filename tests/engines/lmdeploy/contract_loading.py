@@ -7,7 +7,7 @@ from typing import Any
 
 import lmdeploy
 import pytest
-from contract_start import Start
+from lmdeploy_fake import Start
 
 from kgqa_hpc.engines.lmdeploy import LmdeployEngine
 from kgqa_hpc.engines.lmdeploy_loading import LmdeploySettings

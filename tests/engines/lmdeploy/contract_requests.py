@@ -8,8 +8,8 @@ from typing import Any
 
 import psutil
 import pytest
-from contract_start import PATIENCE_S, Start, echo, name, request
 from lmdeploy.messages import ResponseType
+from lmdeploy_fake import PATIENCE_S, Start, echo, name, request
 
 from kgqa_hpc.engines import lmdeploy as module
 from kgqa_hpc.engines.mailbox import Mailbox
