@@ -7,6 +7,7 @@ for tests/test_cli.py, which goes once from graph to report by real commands.
 import io
 import json
 import os
+import shutil
 import subprocess
 import sys
 from contextlib import redirect_stderr, redirect_stdout, suppress
@@ -38,6 +39,17 @@ def programs(folder: Path, **texts: str) -> str:
         path.write_text(text if text.startswith("#!") else f"#!/usr/bin/env bash\n{text}\n")
         path.chmod(0o755)
     return f"{folder / 'bin'}:{os.environ['PATH']}"
+
+
+def bare(folder: Path, basics: str, **texts: str) -> dict[str, str]:
+    """The environment of a machine that has nothing but basic programs and these shell scripts (`_` stands for `-`)."""
+    for name in set(basics.split()) - texts.keys():
+        (folder / name).symlink_to(shutil.which(name) or name)
+    for name, text in texts.items():
+        path = folder / name.replace("_", "-")
+        path.write_text(f"#!{shutil.which('bash')}\n{text}\n")
+        path.chmod(0o755)
+    return {"PATH": str(folder), "HOME": str(folder)}
 
 
 def kgqa(*words: object, code: int | None = 0, **variables: str) -> Done:

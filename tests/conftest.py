@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import hashlib
 import importlib.util
+import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -21,6 +22,9 @@ settings.register_profile(
     "kgqa", deadline=None, print_blob=True, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
 )
 settings.load_profile("kgqa")
+os.environ.setdefault(
+    "GOMP_SPINCOUNT", "0"
+)  # tests run side by side: threads of a model that spin take the cores
 
 
 ROOT = Path(__file__).parents[1]
@@ -45,8 +49,8 @@ dataset/test_redo.py::test_other_steps dataset/test_shared_merge.py
 engines/openai/test_runs.py::test_refusals
 engines/test_grammar.py::test_every_string families/test_docs_families.py
 families/test_evidence.py::test_the_metapaths_of_the_bundled_graph families/test_queries.py::test_the_queries
-families/test_runs.py::test_1000_items faults/ foreign/test_examples.py foreign/test_foreign_files.py
-foreign/test_hostile_names.py::test_every_verb foreign/test_limits.py::test_a_packed_file_beyond
+families/test_runs.py::test_200_items faults/ foreign/test_examples.py foreign/test_foreign_files.py
+foreign/test_hostile_names.py::test_every_verb
 foreign/test_server.py::test_absurd foreign/test_terminal.py graphlets/test_graph_tool.py
 graphlets/test_sample.py::test_every_occurrence graphlets/test_sample_by_draws.py::test_estimates_miss
 plugins/batch_api/test_engine.py::test_a_kill plugins/batch_api/test_engine.py::test_a_run_killed

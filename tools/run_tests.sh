@@ -9,7 +9,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 VENV=${VENV:-.venv}
 COMPONENTS=(tests/cluster tests/containers tests/tools/test_slurm_sandbox.py)
-COPIES=(tests/engines/lmdeploy tests/tools/test_bench_grammar.py tests/test_walls.py)
+COPIES=(tests/engines/lmdeploy tests/test_walls.py)
 STORMS=(tests/chaos tests/tools/test_gpu_trial.py)
 CORES=$(nproc)
 unset PYTHONDONTWRITEBYTECODE # else each of the thousand processes that tests start compiles the package anew

@@ -54,17 +54,11 @@ class Place:
     environ: dict[str, str]
 
     def __call__(self, *command: str | Path, check: bool = True, **extra: str) -> str:
-        done = subprocess.run(
-            [str(part) for part in command],
-            cwd=self.folder,
-            env={**self.environ, **extra},
-            capture_output=True,
-            text=True,
-            timeout=PATIENCE,
-        )
-        assert done.returncode == 0 or not check, (
-            f"{command}: exit code {done.returncode}: {done.stdout}\n{done.stderr}"
-        )
+        words, environ = [str(part) for part in command], {**self.environ, **extra}
+        how = {"cwd": self.folder, "env": environ, "capture_output": True, "text": True, "timeout": PATIENCE}
+        done = subprocess.run(words, **how)
+        told = f"{command}: exit code {done.returncode}: {done.stdout}\n{done.stderr}"
+        assert done.returncode == 0 or not check, told
         return done.stdout
 
     def kgqa(self, *arguments: str | Path) -> str:
@@ -95,9 +89,8 @@ def quicken(run: RunFolder, latency: float, lease: float = 60.0) -> None:
 @functools.cache
 def _prepared_once(folder: Path) -> RunFolder:
     place = make_place(folder / "prepared", clean_environment())
-    place.kgqa("init", place.config(0), "oregano")
-    place.kgqa("import", "oregano")
-    place.kgqa("sample", "oregano")
+    for words in (("init", place.config(0)), ("import",), ("sample",)):
+        place.kgqa(*words, "oregano")
     return place.run("oregano")
 
 
@@ -149,12 +142,10 @@ class Slurm:
         Not while Slurm still cleans up behind it, and not in the same second: that is refused as the old start.
         """
         look = ("squeue", "--states=all", "--noheader", "--job", job, "--format=%T %r")
-        if "PENDING BeginTime" not in self(*look).splitlines() or self._hurried.get(job) == self.restarts(
-            job
-        ):
-            return
-        self._hurried[job] = self.restarts(job)
-        self("scontrol", "update", f"jobid={job}", "starttime=now+3", check=False)
+        restarts = self.restarts(job)
+        if "PENDING BeginTime" in self(*look).splitlines() and self._hurried.get(job) != restarts:
+            self._hurried[job] = restarts
+            self("scontrol", "update", f"jobid={job}", "starttime=now+3", check=False)
 
     def wait(self, job: str, state: str = "COMPLETED") -> None:
         """Until all of a job is in a final state, which must be `state`."""

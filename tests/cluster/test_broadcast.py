@@ -22,12 +22,11 @@ SBCAST = 'echo "$2" >>"$SENT"; [ "$1" = --force ] && cp "$2" "$3"\n'
 @pytest.fixture
 def model(tmp_path: Path) -> Path:
     folder = tmp_path / "shared" / "my model"
-    folder.mkdir(parents=True)
-    (folder / "config.json").write_text("{}")
-    (folder / "model.safetensors").write_bytes(os.urandom(100_000))
-    (folder / "original").mkdir()
-    (folder / "original" / "params.json").write_text("{}")
-    (folder / "original" / "consolidated.00.pth").write_bytes(bytes(100_000))
+    (folder / "original").mkdir(parents=True)
+    for name in ("config.json", "original/params.json"):
+        (folder / name).write_text("{}")
+    for name in ("model.safetensors", "original/consolidated.00.pth"):
+        (folder / name).write_bytes(os.urandom(100_000))
     return folder
 
 
@@ -41,17 +40,10 @@ def run(tmp_path: Path, model: Path) -> Path:
 
 def broadcast(tmp_path: Path, run: Path, **variables: str) -> list[str]:
     """Call the script's function as run_mpi.sbatch does; the files that were sent."""
-    environ = {
-        **os.environ,
-        "PATH": programs(tmp_path, srun=SRUN, sbcast=SBCAST),
-        "PYTHONPATH": str(ROOT),
-        "LOCAL_DISK": str(tmp_path / "disk"),
-        "SLURM_JOB_NUM_NODES": "17",
-        "SLURM_JOB_ID": "1",
-        "SENT": str(tmp_path / "sent"),
-        "KGQA_COMMAND": f"{sys.executable} -m kgqa_hpc",
-        **variables,
-    }
+    environ = {**os.environ, "PATH": programs(tmp_path, srun=SRUN, sbcast=SBCAST), "PYTHONPATH": str(ROOT)}
+    environ |= {"LOCAL_DISK": str(tmp_path / "disk"), "SENT": str(tmp_path / "sent")}
+    environ |= {"SLURM_JOB_NUM_NODES": "17", "SLURM_JOB_ID": "1"}
+    environ |= {"KGQA_COMMAND": f"{sys.executable} -m kgqa_hpc", **variables}
     program = 'set -euo pipefail; source "$0"; use_image "" "$1"; broadcast_models "$1"'
     words = ["bash", "-c", program, str(ROOT / "slurm" / "common.sh"), str(run)]
     subprocess.run(words, env=environ, check=True)
@@ -72,9 +64,7 @@ def test_the_files_that_loading_needs_reach_every_node_and_the_workers_copy_noth
     assert list(model_copies(open_run(run)[1])) == [], "a node that has the model asks for nothing"
 
 
-def test_a_small_job_and_a_site_without_a_model_broadcast_nothing(
-    tmp_path: Path, run: Path, model: Path
-) -> None:
+def test_a_small_job_or_a_site_without_a_model_sends_nothing(tmp_path: Path, run: Path, model: Path) -> None:
     assert broadcast(tmp_path, run, SLURM_JOB_NUM_NODES="16") == []
     (model / "config.json").unlink()
     assert broadcast(tmp_path, run) == []

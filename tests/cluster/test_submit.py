@@ -41,17 +41,10 @@ def scripts(run: RunFolder, **wishes: Any) -> dict[str, str]:
     return {job["name"]: job["script"] for job in submit(run.path, Resources(**wishes), STAGES, dry_run=True)}
 
 
-WISHES = {
-    "workers": (5, "--array=0-4%5"),
-    "time": (4 * 3600, "--time=240"),
-    "gpus": (2, "--gpus-per-task=2"),
-    "cpus": (6, "--cpus-per-task=6"),
-    "memory": ("48G", "--mem=48G"),
-    "partition": ("gpu", "--partition=gpu"),
-    "account": ("me", "--account=me"),
-    "options": ({"qos": "low", "constraint": "a100"}, "--qos=low --constraint=a100"),
-}
-ALWAYS = "--signal=USR2@900 --open-mode=append --requeue"
+WISHES = {"workers": 5, "time": 4 * 3600, "gpus": 2, "cpus": 6, "memory": "48G", "partition": "gpu"}
+WISHES |= {"account": "me", "options": {"qos": "low", "constraint": "a100"}}
+SHOWN = """--array=0-4%5 --time=240 --gpus-per-task=2 --cpus-per-task=6 --mem=48G --partition=gpu --account=me --qos=low
+--constraint=a100 --signal=USR2@900 --open-mode=append --requeue"""
 
 
 @pytest.mark.usefixtures("_no_slurm")
@@ -59,10 +52,9 @@ def test_a_dry_run_needs_neither_slurm_nor_submitit_and_shows_every_wish(
     run: RunFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "submitit", None)
-    shown = scripts(run, **{name: value for name, (value, _) in WISHES.items()})
+    shown = scripts(run, **WISHES)
     assert list(shown) == ["kgqa-run", "kgqa-merge"], "what was sampled is not sampled again"
-    options = [option for _, text in WISHES.values() for option in text.split()] + ALWAYS.split()
-    assert {f"#SBATCH {option}" for option in options} <= {*shown["kgqa-run"].splitlines()}
+    assert {f"#SBATCH {option}" for option in SHOWN.split()} <= {*shown["kgqa-run"].splitlines()}
     assert f"run {run.path}" in shown["kgqa-run"]
     # Jobs without a GPU never get the workers' partition and constraints.
     assert "--account=me" in shown["kgqa-merge"]
@@ -134,10 +126,12 @@ def test_commands_run_in_the_image_when_one_is_given(
 
 
 @pytest.mark.usefixtures("_no_slurm")
-def test_without_slurm_nothing_is_submitted_and_the_cure_is_told(run: RunFolder) -> None:
+def test_without_slurm_nothing_is_submitted_and_a_command_that_fails_fails_its_job(run: RunFolder) -> None:
     with pytest.raises(InputError, match="there is no sbatch here"):
         submit(run.path, Resources(), STAGES)
     assert slurm.recorded_jobs(run.logs) == []
+    with pytest.raises(RuntimeError, match="false ended with exit code 1"):
+        Commands([["/bin/true"], ["/bin/false"]], str(run.path), 1)()
 
 
 @pytest.mark.slow
@@ -150,11 +144,6 @@ def test_on_this_machine_the_run_is_worked_through_and_the_job_recorded(tmp_path
     wait_for(lambda: all(map(gone, processes)), "the end of both jobs")
     assert len(records(run)) == 60
     assert (run.dataset / "accepted.jsonl").exists()
-
-
-def test_a_command_that_fails_fails_the_job(run: RunFolder) -> None:
-    with pytest.raises(RuntimeError, match="false ended with exit code 1"):
-        Commands([["true"], ["false"]], str(run.path), 1)()
 
 
 def test_a_chain_of_which_one_job_is_refused_is_not_submitted(
@@ -185,9 +174,8 @@ def test_the_site_file_of_the_scripts_gives_submitted_jobs_their_options(
     monkeypatch.setenv("KGQA_SITE", str(tmp_path / "site.sh"))
     shown = {name: text.replace("#SBATCH ", "").splitlines() for name, text in scripts(run, cpus=7).items()}
     assert all("--account=lab" in lines for lines in shown.values())
-    assert {"--partition=gpu", "--gres=gpu:a100:1", "--mem=99G", "--cpus-per-task=7"} <= set(
-        shown["kgqa-run"]
-    )
+    asked = {"--partition=gpu", "--gres=gpu:a100:1", "--mem=99G", "--cpus-per-task=7"}
+    assert asked <= set(shown["kgqa-run"])
     assert not any("gpus-per-task" in line for line in shown["kgqa-run"]), "gres says it"
     assert {"--partition=cpu", "--mem=1G", "--exclusive"} <= set(shown["kgqa-merge"])
     assert "--mem=32G" in shown["kgqa-graphlets"]
@@ -200,24 +188,12 @@ def test_the_site_file_of_the_scripts_gives_submitted_jobs_their_options(
 FAILED, STOPPED, KILLED = 1, 75, 137  # exit codes of `kgqa run`
 
 
-def keep_an_answer(run: RunFolder) -> None:
-    run.results("main").mkdir(parents=True, exist_ok=True)
-    path = run.results("main") / "shard-000000.w0.journal"
-    with Journal(path, run.origin("main").header("shard-000000", "")) as journal:
-        journal.append({"id": "i0", "status": "open"})
-
-
 @pytest.mark.parametrize(
     ("progress", "code", "restarts", "then"),
     [
-        (True, FAILED, 0, REQUEUE),
-        (True, STOPPED, 50, REQUEUE),
-        (True, KILLED, 1, REQUEUE),
-        (False, FAILED, 0, GIVE_UP),
-        (False, STOPPED, 0, REQUEUE),
-        (False, STOPPED, 1, GIVE_UP),
-        (False, KILLED, 0, REQUEUE),
-        (False, KILLED, 1, GIVE_UP),
+        *((True, code, restarts, REQUEUE) for code, restarts in ((FAILED, 0), (STOPPED, 50), (KILLED, 1))),
+        *((False, code, 0, REQUEUE) for code in (STOPPED, KILLED)),
+        *((False, code, restarts, GIVE_UP) for code, restarts in ((FAILED, 0), (STOPPED, 1), (KILLED, 1))),
     ],
 )
 def test_a_start_that_kept_an_answer_goes_back_and_without_progress_a_stop_may_be_repeated_once(
@@ -226,7 +202,10 @@ def test_a_start_that_kept_an_answer_goes_back_and_without_progress_a_stop_may_b
     mark = kgqa("requeue", run.path).stdout.strip()
     assert kgqa("requeue", run.path).stdout.strip() == mark
     if progress:
-        keep_an_answer(run)
+        run.results("main").mkdir(parents=True)
+        path = run.results("main") / "shard-000000.w0.journal"
+        with Journal(path, run.origin("main").header("shard-000000", "")) as journal:
+            journal.append({"id": "i0", "status": "open"})
     words = ("--since", mark, "--exit-code", code, "--restarts", restarts)
     told = kgqa("requeue", run.path, *words, code=then).stderr
     assert (f"made no progress (exit code {code})" in told) is (then == GIVE_UP)

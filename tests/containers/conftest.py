@@ -12,17 +12,19 @@ import os
 import resource
 import shutil
 import subprocess
-import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from tests.cluster.conftest import clean_environment, slurm  # noqa: F401  a fixture
+
 ROOT = Path(__file__).resolve().parents[2]
 GOES_IN = ("kgqa_hpc", "prompts", "configs", "containers", "pyproject.toml", "LICENSE", "README.md")
-APPTAINER = shutil.which("apptainer")
+Done = subprocess.CompletedProcess[str]
 
 
 def locked_down() -> bool:
@@ -33,10 +35,7 @@ def locked_down() -> bool:
 
 
 def host_environment() -> dict[str, str]:
-    """A clean environment with this project's mpiexec and whatever apptainer needs."""
-    launchers = ("OMPI", "PMI", "PRTE", "SLURM", "KGQA")
-    keep = {name: value for name, value in os.environ.items() if not name.startswith(launchers)}
-    keep["PATH"] = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+    keep = clean_environment()
     if locked_down():
         keep["APPTAINER_DROP_CAPS"] = "CAP_SYS_RESOURCE"
     if os.geteuid() == 0:
@@ -50,27 +49,25 @@ class Image:
     """A built image, its lock file, and how long it took."""
 
     path: Path
-    lock: Path
-    wall_seconds: float
-    cpu_seconds: float
+    wall_seconds: float = 0.0
+    cpu_seconds: float = 0.0
 
-    def exec(
-        self,
-        *command: str | Path,
-        options: tuple[str | Path, ...] = (),
-        timeout: float = 900,
-        **popen: object,
-    ) -> subprocess.CompletedProcess[str]:
+    @property
+    def lock(self) -> Path:
+        return self.path.with_suffix(".lock")
+
+    def exec(self, *command: object, options: tuple[object, ...] = (), timeout: float = 900) -> Done:
         """Run a command inside; never raises for its exit status."""
-        return self._run("--quiet", "exec", *options, self.path, *command, timeout=timeout, **popen)
+        return on_host("apptainer", "--quiet", "exec", *options, self.path, *command, timeout=timeout)
 
-    def apptainer(self, verb: str, *options: str, timeout: float = 900) -> subprocess.CompletedProcess[str]:
+    def apptainer(self, verb: str, *options: str) -> Done:
         """Any other verb on the image: test, inspect, run-help."""
-        return self._run(verb, *options, self.path, timeout=timeout)
+        return on_host("apptainer", verb, *options, self.path)
 
-    def _run(self, *words: object, **popen: object) -> subprocess.CompletedProcess[str]:
-        popen = {"env": host_environment(), "stdin": subprocess.DEVNULL, **popen}
-        return subprocess.run(["apptainer", *map(str, words)], capture_output=True, text=True, **popen)
+
+def on_host(*command: object, timeout: float = 900, **more: Any) -> Done:
+    more = {"env": host_environment(), "stdin": subprocess.DEVNULL, "text": True, "timeout": timeout, **more}
+    return subprocess.run([*map(str, command)], capture_output=True, **more)
 
 
 @pytest.fixture(scope="session")
@@ -80,24 +77,30 @@ def environment() -> dict[str, str]:
 
 
 @pytest.fixture(scope="session")
+def host() -> Callable[..., Done]:
+    """Run a command on the host, in that environment."""
+    return on_host
+
+
+@pytest.fixture(scope="session")
 def image() -> Image:
     """The ci image of this checkout, built by containers/build.sh unless the cache holds it."""
-    if APPTAINER is None:
+    if shutil.which("apptainer") is None:
         pytest.skip("SKIPPED: APPTAINER IS NOT INSTALLED (tools/install_system.sh apptainer)")
     if own := os.environ.get("KGQA_TEST_IMAGE"):
-        path = Path(own).resolve()
-        return Image(path, path.with_suffix(".lock"), 0.0, 0.0)
+        return Image(Path(own).resolve())
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "kgqa_hpc" / "images"
     folder = cache / content_hash()
     cache.mkdir(parents=True, exist_ok=True)
     with open(cache / "lock", "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)  # two test runs build it once
         if not (folder / "built.json").exists():
-            keep_only_newest(cache)
+            kept = sorted(filter(Path.is_dir, cache.iterdir()), key=lambda path: path.stat().st_mtime)
+            for old in kept[:-2]:
+                shutil.rmtree(old, ignore_errors=True)
             build(folder)
     built = json.loads((folder / "built.json").read_text())
-    path = Path(built["image"])
-    return Image(path, path.with_suffix(".lock"), built["wall_seconds"], built["cpu_seconds"])
+    return Image(Path(built["image"]), built["wall_seconds"], built["cpu_seconds"])
 
 
 def content_hash() -> str:
@@ -110,36 +113,11 @@ def content_hash() -> str:
     return digest.hexdigest()[:16]
 
 
-def keep_only_newest(cache: Path, count: int = 2) -> None:
-    folders = sorted(
-        (f for f in cache.iterdir() if f.is_dir()), key=lambda f: f.stat().st_mtime, reverse=True
-    )
-    for folder in folders[count:]:
-        shutil.rmtree(folder, ignore_errors=True)
-
-
 def build(folder: Path) -> None:
     start, before = time.monotonic(), resource.getrusage(resource.RUSAGE_CHILDREN)
-    command = [ROOT / "containers" / "build.sh", "--out", folder, "--no-test", "ci"]
-    done = subprocess.run(command, env=host_environment(), capture_output=True, text=True, timeout=3000)
+    done = on_host(ROOT / "containers" / "build.sh", "--out", folder, "--no-test", "ci", timeout=3000)
     assert done.returncode == 0, f"containers/build.sh ci failed:\n{done.stderr[-4000:]}"
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    built = {
-        "image": done.stdout.strip(),
-        "wall_seconds": round(time.monotonic() - start, 1),
-        "cpu_seconds": round(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime, 1),
-    }
-    (folder / "built.json").write_text(json.dumps(built))
-
-
-@pytest.fixture(scope="session")
-def host() -> Callable[..., subprocess.CompletedProcess[str]]:
-    """Run a command on the host, in the same clean environment."""
-
-    def run(*command: str | Path, timeout: float = 900, **popen: object) -> subprocess.CompletedProcess[str]:
-        popen.setdefault("env", host_environment())
-        return subprocess.run(
-            command, capture_output=True, text=True, timeout=timeout, stdin=subprocess.DEVNULL, **popen
-        )
-
-    return run
+    cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    built = {"image": done.stdout.strip(), "wall_seconds": round(time.monotonic() - start, 1)}
+    (folder / "built.json").write_text(json.dumps({**built, "cpu_seconds": round(cpu, 1)}))

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 import kgqa_hpc
+from tests.project import write_tables
 
 ROOT = Path(__file__).resolve().parents[2]
 pytestmark = [pytest.mark.container, pytest.mark.slow, pytest.mark.timeout(3600)]
@@ -75,14 +76,10 @@ def test_the_lock_names_system_packages_python_mpi_and_exactly_the_pinned_packag
 
 def test_nothing_of_the_build_host_stays_inside(image: Any) -> None:
     """No pip settings, no certificates of a site, no caches, no package lists."""
-    done = image.exec(
-        "sh", "-c", "ls -A /mnt /root /var/lib/apt/lists /etc/pip.conf 2>/dev/null", options=("--contain",)
-    )
-    assert [
-        line
-        for line in done.stdout.split()
-        if line not in ("/mnt:", "/root:", "/var/lib/apt/lists:", ".bashrc", ".profile")
-    ] == []
+    look = "ls -A /mnt /root /var/lib/apt/lists /etc/pip.conf 2>/dev/null"
+    done = image.exec("sh", "-c", look, options=("--contain",))
+    expected = {"/mnt:", "/root:", "/var/lib/apt/lists:", ".bashrc", ".profile"}
+    assert set(done.stdout.split()) <= expected
     bundle = image.exec("sha256sum", "/etc/ssl/certs/ca-certificates.crt").stdout.split()[0]
     site = os.environ.get("PIP_CERT") or os.environ.get("SSL_CERT_FILE")
     if site and Path(site).is_file():
@@ -90,19 +87,15 @@ def test_nothing_of_the_build_host_stays_inside(image: Any) -> None:
 
 
 def test_the_compiled_kernels_are_inside_and_used_without_compiling(image: Any, tmp_path: Path) -> None:
-    (tmp_path / "nodes.csv").write_text("id,name,type\n" + "".join(f"{i},n{i},t\n" for i in range(5)))
-    pairs = [(i, j) for i in range(5) for j in range(i)]
-    (tmp_path / "edges.csv").write_text(
-        "source_id,target_id,type\n" + "".join(f"{i},{j},e\n" for i, j in pairs)
-    )
-    done = image.exec(
-        "kgqa", "count", "--nodes", "nodes.csv", "--edges", "edges.csv", "--min-degree", "0", "--json",
-        options=("--contain", "--bind", tmp_path, "--pwd", tmp_path),
-    )  # fmt: skip
+    edges = [(str(a), str(b), "e") for a in range(5) for b in range(a)]
+    write_tables(tmp_path, [(str(n), f"n{n}", "t") for n in range(5)], edges)
+    count = "count --nodes nodes.csv --edges edges.csv --min-degree 0 --json"
+    options = ("--contain", "--bind", tmp_path, "--pwd", tmp_path)
+    done = image.exec("kgqa", *count.split(), options=options)
     assert done.returncode == 0, done.stderr
     assert sorted(v for v in json.loads(done.stdout)["counts"].values() if v) == [1, 5, 10]
     assert "compiling" not in done.stderr
     program = (ROOT / "tests" / "every_kernel.py").read_text()
-    done = image.exec("python", "-c", program, options=("--contain", "--bind", tmp_path, "--pwd", tmp_path))
+    done = image.exec("python", "-c", program, options=options)
     assert (done.returncode, done.stdout) == (0, "done\n"), done.stderr
     assert "compiling" not in done.stderr

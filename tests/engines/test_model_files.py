@@ -7,6 +7,8 @@ import multiprocessing
 import os
 import shutil
 import threading
+from multiprocessing.queues import SimpleQueue
+from multiprocessing.synchronize import Barrier, Event
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -39,14 +41,22 @@ def model(tmp_path: Path) -> Path:
     return folder
 
 
-def _stage(model: str, target: str, ready: object, results: multiprocessing.SimpleQueue[str]) -> None:
-    ready.wait(PATIENCE_S)  # type: ignore[attr-defined]
+@pytest.fixture
+def local(tmp_path: Path) -> Path:
+    (tmp_path / "local").mkdir()
+    return tmp_path / "local"
+
+
+def folders(local: Path) -> list[str]:
+    return [path.name for path in local.iterdir() if not path.name.endswith(".lock")]
+
+
+def _stage(model: str, target: str, ready: Barrier, results: SimpleQueue[str]) -> None:
+    ready.wait(PATIENCE_S)
     results.put(str(stage(Path(model), target)))
 
 
-def test_several_ranks_of_a_node_stage_one_copy(model: Path, tmp_path: Path) -> None:
-    local = tmp_path / "local"
-    local.mkdir()
+def test_several_ranks_of_a_node_stage_one_copy(model: Path, local: Path) -> None:
     context = multiprocessing.get_context("spawn")
     ready, results = context.Barrier(4), context.SimpleQueue()
     arguments = (str(model), str(local), ready, results)
@@ -56,16 +66,14 @@ def test_several_ranks_of_a_node_stage_one_copy(model: Path, tmp_path: Path) -> 
     for rank in ranks:
         rank.join(PATIENCE_S)
     assert [rank.exitcode for rank in ranks] == [0] * 4
-    places = {results.get() for _ in ranks}
-    assert len(places) == 1
-    copy = Path(places.pop())
+    (copy,) = {Path(results.get()) for _ in ranks}
     assert is_whole(copy, model_parts(model))
-    assert [p.name for p in local.iterdir() if not p.name.startswith(".")] == [copy.name]
+    assert folders(local) == [copy.name]
 
 
-def _die_in_mid_copy(model: str, target: str, begun: object) -> None:
+def _die_in_mid_copy(model: str, target: str, begun: Event) -> None:
     def half(file: int, block: bytes, start: int) -> int:
-        begun.set()  # type: ignore[attr-defined]
+        begun.set()
         threading.Event().wait()
         return 0
 
@@ -73,9 +81,7 @@ def _die_in_mid_copy(model: str, target: str, begun: object) -> None:
     stage(Path(model), target)
 
 
-def test_a_rank_killed_in_mid_copy_leaves_its_turn_and_nothing_else(model: Path, tmp_path: Path) -> None:
-    local = tmp_path / "local"
-    local.mkdir()
+def test_a_rank_killed_in_mid_copy_leaves_its_turn_and_nothing_else(model: Path, local: Path) -> None:
     context = multiprocessing.get_context("spawn")
     begun = context.Event()
     rank = context.Process(target=_die_in_mid_copy, args=(str(model), str(local), begun), daemon=True)
@@ -86,22 +92,19 @@ def test_a_rank_killed_in_mid_copy_leaves_its_turn_and_nothing_else(model: Path,
     rank.join(PATIENCE_S)
     copy = stage(model, str(local))
     assert (copy / "model.safetensors").stat().st_size == 100_000
-    assert [p.name for p in local.iterdir() if not p.name.endswith(".lock")] == [copy.name]
+    assert folders(local) == [copy.name]
 
 
 def test_a_place_that_is_none_or_too_small_is_refused_and_nothing_is_left_there(
-    model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    model: Path, local: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.delenv("NO_SUCH_VARIABLE", raising=False)
     with pytest.raises(EngineConfigError, match="no folder on this node"):
         stage(model, "$NO_SUCH_VARIABLE")
-    local = tmp_path / "local"
-    local.mkdir()
     monkeypatch.setenv("LOCAL_DISK", str(local))
     monkeypatch.setattr(model_files.shutil, "disk_usage", lambda path: SimpleNamespace(free=1000))
     with pytest.raises(EngineConfigError, match="the model takes"):
         stage(model, "$LOCAL_DISK")
-    assert [p for p in local.iterdir() if not p.name.endswith(".lock")] == []
+    assert folders(local) == []
 
 
 def test_a_copy_made_in_pieces_is_the_model_and_one_that_lost_a_file_is_made_again(
@@ -122,10 +125,8 @@ def test_a_tmpfs_that_the_jobs_memory_does_not_hold_is_refused_before_it_is_fill
 ) -> None:
     monkeypatch.setattr(model_files.shutil, "disk_usage", lambda path: SimpleNamespace(free=10**12))
     monkeypatch.setattr(model_files, "memory_limit", lambda: 32 * 10**9)
-    root, here = (
-        SimpleNamespace(mountpoint="/", fstype="ext4"),
-        SimpleNamespace(mountpoint=str(tmp_path), fstype="tmpfs"),
-    )
+    root = SimpleNamespace(mountpoint="/", fstype="ext4")
+    here = SimpleNamespace(mountpoint=str(tmp_path), fstype="tmpfs")
     monkeypatch.setattr(model_files.psutil, "disk_partitions", lambda all: [root, here])
     require_room(tmp_path / "below", 20 * 10**9)
     with pytest.raises(EngineConfigError, match=r"in memory \(tmpfs\).* 40.0 GB of the 32.0 GB") as caught:
@@ -156,10 +157,11 @@ def test_the_memory_of_a_job_is_the_least_limit_of_its_cgroups(tmp_path: Path, l
 
 
 def test_workers_take_turns_for_the_first_reading_only_and_never_in_a_foreign_lock_folder(
-    model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    model: Path, local: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(model_files.tempfile, "gettempdir", lambda: str(tmp_path))
-    read, inside = [], threading.Lock()
+    monkeypatch.setattr(model_files.tempfile, "gettempdir", lambda: str(local))
+    read, inside, real = [], threading.Lock(), model_files._read
+    loading = threading.Barrier(4)
 
     def read_all(folder: Path, parts: dict[str, int]) -> None:
         assert inside.acquire(blocking=False), "two read at the same time"
@@ -167,14 +169,11 @@ def test_workers_take_turns_for_the_first_reading_only_and_never_in_a_foreign_lo
         read.append(sorted(parts))
         inside.release()
 
-    real = model_files._read
-    monkeypatch.setattr(model_files, "_read", read_all)
-    loading = threading.Barrier(4)
-
     def load() -> None:
         read_once(model)
         loading.wait(PATIENCE_S)  # all load at the same time: none holds a lock now
 
+    monkeypatch.setattr(model_files, "_read", read_all)
     threads = [threading.Thread(target=load) for _ in range(4)]
     for thread in threads:
         thread.start()
@@ -185,35 +184,31 @@ def test_workers_take_turns_for_the_first_reading_only_and_never_in_a_foreign_lo
     monkeypatch.setattr(model_files, "memory_limit", lambda: 100_000)
     read_once(model)
     assert len(read) == 4, "the first files of a model larger than the memory would be evicted"
-    elsewhere = tmp_path / "elsewhere"  # a lock folder of somebody else is not used
-    elsewhere.mkdir()
-    shutil.rmtree(tmp_path / f"kgqa-{os.getuid()}")
-    (tmp_path / f"kgqa-{os.getuid()}").symlink_to(elsewhere)
     monkeypatch.setattr(model_files, "memory_limit", lambda: 10**9)
+    locks, elsewhere = local / f"kgqa-{os.getuid()}", local / "elsewhere"
+    shutil.rmtree(locks)
+    elsewhere.mkdir()  # a lock folder of somebody else is not used
+    locks.symlink_to(elsewhere)
     read_once(model)
     assert len(read) == 4
     assert list(elsewhere.iterdir()) == []
 
 
-def test_a_folder_is_taken_as_it_is_and_must_be_a_model(model: Path, tmp_path: Path) -> None:
+def test_a_model_is_a_folder_or_a_hub_id_of_the_cache_and_never_downloaded_in_a_job(
+    model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    constants = pytest.importorskip("huggingface_hub.constants")
+    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path))
+    kept = tmp_path / "models--org--name"
+    for path, text in ((f"snapshots/{COMMIT}/config.json", "{}"), ("refs/main", COMMIT)):
+        (kept / path).parent.mkdir(parents=True)
+        (kept / path).write_text(text)
     assert find_model(str(model)) == model
+    assert find_model("org/name") == kept / "snapshots" / COMMIT
     with pytest.raises(EngineConfigError, match=r"no config\.json"):
         find_model(str(tmp_path))
     with pytest.raises(EngineConfigError, match="no folder here"):
         find_model("/no/such/folder")
-
-
-def test_a_hub_id_is_looked_up_in_the_cache_and_never_downloaded_in_a_job(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    constants = pytest.importorskip("huggingface_hub.constants")
-    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path))
-    snapshot = tmp_path / "models--org--name" / "snapshots" / COMMIT
-    snapshot.mkdir(parents=True)
-    (snapshot / "config.json").write_text("{}")
-    refs = tmp_path / "models--org--name" / "refs"
-    refs.mkdir()
-    (refs / "main").write_text(COMMIT)
     with pytest.raises(EngineConfigError, match="not in the model cache") as caught:
         find_model("org/absent")
     assert "hf download org/absent" in caught.value.cure
@@ -254,9 +249,8 @@ def test_loading_needs_the_weights_that_the_index_names_and_all_that_is_no_weigh
     (model / "weights-of-mine.safetensors").write_bytes(bytes(7))
     index = {"weight_map": {"layer": "weights-of-mine.safetensors"}}
     (model / "model.safetensors.index.json").write_text(json.dumps(index))
-    assert {name for name in model_parts(model) if name.endswith(".safetensors")} == {
-        "weights-of-mine.safetensors"
-    }
+    weights = [name for name in model_parts(model) if name.endswith(".safetensors")]
+    assert weights == ["weights-of-mine.safetensors"]
 
 
 def test_a_local_models_digest_follows_its_content(tmp_path: Path) -> None:

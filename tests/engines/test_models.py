@@ -44,20 +44,14 @@ def size_of(folder: Path) -> ModelSize:
     return size
 
 
-@pytest.mark.parametrize(
-    ("config", "by_hand"),  # 2 (keys and values) x layers x KV heads x head size x 2 bytes
-    [
-        (published.LLAMA_70B, 2 * 80 * 8 * 128 * 2),
-        (published.QWEN2_5_7B, 2 * 28 * 4 * 128 * 2),
-        (published.QWEN3_32B, 2 * 64 * 8 * 128 * 2),
-        (published.GPT_OSS_120B, 2 * 36 * 8 * 64 * 2),
-    ],
-    ids=["llama-3.1-70b", "qwen2.5-7b", "qwen3-32b", "gpt-oss-120b"],
-)
-def test_the_bytes_of_a_token_are_those_worked_out_by_hand(
-    tmp_path: Path, config: dict[str, int], by_hand: int
-) -> None:
-    size = size_of(folder_of(tmp_path, config))
+# 2 (keys and values) x layers x KV heads x head size x 2 bytes
+BY_HAND = {"LLAMA_70B": 2 * 80 * 8 * 128 * 2, "QWEN2_5_7B": 2 * 28 * 4 * 128 * 2}
+BY_HAND |= {"QWEN3_32B": 2 * 64 * 8 * 128 * 2, "GPT_OSS_120B": 2 * 36 * 8 * 64 * 2}
+
+
+@pytest.mark.parametrize("name", BY_HAND)
+def test_the_bytes_of_a_token_are_those_worked_out_by_hand(tmp_path: Path, name: str) -> None:
+    by_hand, size = BY_HAND[name], size_of(folder_of(tmp_path, getattr(published, name)))
     assert size.kv_bytes(0) == by_hand
     assert size.kv_bytes(0, tp=4) == by_hand / 4
     # 8 and 4 bits with a scale and a zero point of 16 bits for each token and head.
@@ -68,11 +62,6 @@ def test_the_bytes_of_a_token_are_those_worked_out_by_hand(
     for other_format in ("pytorch_model.bin", "consolidated.safetensors"):
         (tmp_path / other_format).write_bytes(bytes(1000))
     assert size_of(tmp_path).weights == 1000, "weights that a repository holds twice are counted once"
-
-
-def test_latent_attention_keeps_one_vector_for_all_heads_on_every_card(tmp_path: Path) -> None:
-    size = size_of(folder_of(tmp_path, published.DEEPSEEK_V3))
-    assert size.kv_bytes(0) == size.kv_bytes(0, tp=8) == 61 * (512 + 64) * 2 == 70_272
 
 
 @pytest.mark.parametrize(
@@ -90,7 +79,11 @@ def test_layers_that_keep_a_state_are_not_guessed_at_and_it_is_said(
     assert capsys.readouterr().out == ""
 
 
-def test_a_nested_text_model_is_found_and_a_strange_one_is_not_guessed_at(tmp_path: Path) -> None:
+def test_latent_attention_and_a_nested_text_model_are_known_and_a_strange_one_not_guessed_at(
+    tmp_path: Path,
+) -> None:
+    size = size_of(folder_of(tmp_path, published.DEEPSEEK_V3))
+    assert size.kv_bytes(0) == size.kv_bytes(0, tp=8) == 61 * (512 + 64) * 2, "one vector, on every card"
     assert size_of(folder_of(tmp_path, {"text_config": published.QWEN3_32B})).layers == 64
     assert read_size(folder_of(tmp_path, {"d_model": 7})) is None
     assert read_size(tmp_path / "none") is None
@@ -99,8 +92,11 @@ def test_a_nested_text_model_is_found_and_a_strange_one_is_not_guessed_at(tmp_pa
         read_size(tmp_path)
 
 
+AWQ_70B = ModelSize(80, 8, 128, 8192, 28672, weights=int(39.8e9))
+
+
 def test_more_cards_or_fewer_bits_make_room_and_too_little_is_refused_with_the_cure() -> None:
-    size = ModelSize(80, 8, 128, 8192, 28672, weights=int(39.8e9))
+    size = AWQ_70B
     one, eight_bits = (budget(size, 85.5e9, quant_policy=bits) for bits in (0, 8))
     two = budget(size, 85.5e9, tp=2)
     assert one.batch < eight_bits.batch
@@ -108,17 +104,11 @@ def test_more_cards_or_fewer_bits_make_room_and_too_little_is_refused_with_the_c
     with pytest.raises(EngineConfigError, match="less than one sequence") as caught:
         budget(size, size.weights + OVERHEAD_BYTES)
     assert "tp" in caught.value.cure
+    at_once = [budget(size, 48.3e9, quant_policy=4, prefill_tokens=tokens) for tokens in (8192, 2048)]
+    assert [room.activations_fit for room in at_once] == [False, True]
 
 
-def test_reading_8192_tokens_at_once_does_not_fit_a_48_gb_card_and_2048_do() -> None:
-    size = ModelSize(80, 8, 128, 8192, 28672, weights=int(39.8e9))
-    assert not budget(size, 48.3e9, quant_policy=4).activations_fit
-    assert budget(size, 48.3e9, quant_policy=4, prefill_tokens=2048).activations_fit
-
-
-def test_with_cached_prefixes_a_sequence_counts_its_own_part_of_the_prompt_and_half_an_answer(
-    tmp_path: Path,
-) -> None:
+def test_with_cached_prefixes_a_sequence_counts_its_own_prompt_and_half_an_answer(tmp_path: Path) -> None:
     folder = folder_of(tmp_path, published.LLAMA_70B)
     card = 100_000 * 327_680 / 0.8 + OVERHEAD_BYTES + 1000 + 1  # room for 100,000 tokens
 
@@ -157,9 +147,7 @@ def test_thought_and_answer_are_told_apart(family: str) -> None:
     marks = THOUGHTS[family]
     said = f"{marks.begin}Hm.{marks.end}{marks.then}{{}}"
     assert marks.split(said) == ("Hm.", "{}")
-    assert marks.split(said.removeprefix(marks.begin)) == ("Hm.", "{}"), (
-        "the prompt ended with the opening mark"
-    )
+    assert marks.split(said.removeprefix(marks.begin)) == ("Hm.", "{}"), "the prompt ended with the mark"
     assert marks.split("{}") == ("", "{}")
 
 

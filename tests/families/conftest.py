@@ -65,22 +65,11 @@ def draw(source: Source | KnowledgeGraph, kind: str, seed: int = 1, **settings: 
 @pytest.fixture
 def films() -> KnowledgeGraph:
     """Who directed what, who played in it; Vagabond has one actress, Cleo from 5 to 7 two."""
-    names = [
-        "Agnes Varda",
-        "Vagabond",
-        "Cleo from 5 to 7",
-        "Sandrine Bonnaire",
-        "Corinne Marchand",
-        "Dorothee Blanck",
-    ]
+    names = ["Agnes Varda", "Vagabond", "Cleo from 5 to 7"]
+    names += ["Sandrine Bonnaire", "Corinne Marchand", "Dorothee Blanck"]
     kinds = ["director", "film", "film", "actor", "actor", "actor"]
-    edges = [
-        (0, "directed", 1),
-        (0, "directed", 2),
-        (3, "played in", 1),
-        (4, "played in", 2),
-        (5, "played in", 2),
-    ]
+    edges = [(0, "directed", 1), (0, "directed", 2)]
+    edges += [(actor, "played in", film) for actor, film in ((3, 1), (4, 2), (5, 2))]
     return graph_of(names, kinds, edges)
 
 

@@ -25,7 +25,35 @@ def objection(kind: str, anchor: Anchor, **fields: Any) -> str | None:
     return made.objection(anchor, {**made.start(anchor), **fields})
 
 
-# Paths
+BOTH = "Vagabond and Cleo from 5 to 7."
+WORDINGS = [
+    ("path", "In which film that Agnes Varda directed, and who, played?", "", None),
+    ("path", "Who played in a film by Agnes Varda", "", "is no question"),
+    ("path", "Who played in a film by this director?", "", "does not name what is given"),
+    ("path", "Did Sandrine Bonnaire play in a film by Agnes Varda?", "", "gives the answer away"),
+    ("path", "Who played in Vagabond by Agnes Varda?", "", "names what lies between"),
+    ("path", "Who played, as the text says, in a film by Agnes Varda?", "", "speaks of its source"),
+    ("hub", "How did Agnes Varda work?", f"With {BOTH}", None),
+    ("hub", "What did Agnes Varda do?", BOTH, "asks neither how nor why"),
+    ("hub", "Tell me how Agnes Varda worked.", BOTH, "is no question"),
+    ("hub", "Why did she work?", BOTH, "does not name the hub"),
+    ("hub", "Why did Agnes Varda work?", "She made Vagabond.", "brings too few neighbours together"),
+    ("hub", "How, in the figure, did Agnes Varda work?", BOTH, "speaks of its source"),
+]
+
+
+@pytest.mark.parametrize(("kind", "question", "answer", "reason"), WORDINGS)
+def test_a_wording_keeps_to_the_rules_of_its_kind(
+    films: KnowledgeGraph, kind: str, question: str, answer: str, reason: str | None
+) -> None:
+    if kind == "path":
+        anchors = draw(films, "path", pattern=["director", "film", "actor"])
+        (anchor,) = (one for one in anchors if one.nodes[1].name == "Vagabond")
+        assert anchor.data["answers"] == ["Corinne Marchand", "Dorothee Blanck", "Sandrine Bonnaire"]
+        assert objection("path", anchor, question=question) == reason
+    else:
+        (anchor,) = (one for one in draw(films, "hub", min_degree=2) if one.nodes[0].name == "Agnes Varda")
+        assert objection("hub", anchor, question=question, answer=answer) == reason
 
 
 def test_a_path_with_a_shortcut_is_left_out_unless_wanted() -> None:
@@ -43,29 +71,6 @@ def test_a_pattern_of_types_and_relations_is_kept_to() -> None:
     assert {anchor.data["way"][0]["relation"] for anchor in anchors} == {"hits"}
 
 
-@pytest.mark.parametrize(
-    ("question", "reason"),
-    [
-        ("In which film that Agnes Varda directed, and who, played?", None),
-        ("Who played in a film by Agnes Varda", "is no question"),
-        ("Who played in a film by this director?", "does not name what is given"),
-        ("Did Sandrine Bonnaire play in a film by Agnes Varda?", "gives the answer away"),
-        ("Who played in Vagabond by Agnes Varda?", "names what lies between"),
-        ("Who played, as the text says, in a film by Agnes Varda?", "speaks of its source"),
-    ],
-)
-def test_a_wording_of_a_path_names_its_start_and_nothing_else(
-    films: KnowledgeGraph, question: str, reason: str | None
-) -> None:
-    (anchor,) = (
-        one
-        for one in draw(films, "path", pattern=["director", "film", "actor"])
-        if one.nodes[1].name == "Vagabond"
-    )
-    assert anchor.data["answers"] == ["Corinne Marchand", "Dorothee Blanck", "Sandrine Bonnaire"]
-    assert objection("path", anchor, question=question) == reason
-
-
 def test_a_changed_answer_or_step_is_refused(films: KnowledgeGraph) -> None:
     anchor = draw(films, "path", pattern=["director", "film", "actor"])[0]
     good = "Who played in a film by Agnes Varda?"
@@ -74,16 +79,13 @@ def test_a_changed_answer_or_step_is_refused(films: KnowledgeGraph) -> None:
     assert objection("path", wrong, question=good) == "a step is no edge"
 
 
-# Facts
-
-
 def test_a_question_with_more_answers_than_allowed_is_not_asked(films: KnowledgeGraph) -> None:
-    asked = {(anchor.nodes[0].name, anchor.data["asked"]) for anchor in draw(films, "fact")}
-    assert ("Vagabond", "actor") in asked
-    assert ("Cleo from 5 to 7", "actor") not in asked
-    assert ("Cleo from 5 to 7", "actor") in {
-        (anchor.nodes[0].name, anchor.data["asked"]) for anchor in draw(films, "fact", max_answers=2)
-    }
+    def asked(**settings: int) -> set[str]:
+        anchors = draw(films, "fact", **settings)
+        return {anchor.nodes[0].name for anchor in anchors if anchor.data["asked"] == "actor"}
+
+    assert asked() == {"Vagabond"}
+    assert asked(max_answers=2) == {"Vagabond", "Cleo from 5 to 7"}
 
 
 def test_other_names_and_attributes_come_from_node_properties() -> None:
@@ -102,21 +104,14 @@ def test_other_names_and_attributes_come_from_node_properties() -> None:
     assert by_group["year", "Aspirin"].data["answers"] == ["1899"]
     leak = "Does acetylsalicylic acid relieve Pain?"
     assert objection("fact", by_group["treats", "Pain"], question=leak) == "gives the answer away"
-
-
-def test_an_unknown_property_is_refused(films: KnowledgeGraph) -> None:
-    with pytest.raises(InputError, match="no property 'synonyms'"):
-        draw(films, "fact", aliases="synonyms")
-
-
-# Hubs
+    with pytest.raises(InputError, match="no property 'aliases'"):
+        draw(graph, "fact", aliases="aliases")
 
 
 def test_a_hub_shows_one_of_several_neighbours_with_the_same_name() -> None:
     names = ["Gene", "Telomere maintenance", "telomere maintenance", "Ageing", "gene"]
-    graph = graph_of(
-        names, ["gene", "process", "process", "process", "gene"], [(0, "joins", n) for n in (1, 2, 3, 4)]
-    )
+    types = ["gene", "process", "process", "process", "gene"]
+    graph = graph_of(names, types, [(0, "joins", n) for n in (1, 2, 3, 4)])
     (anchor,) = draw(graph, "hub", min_degree=2)
     shown = [node.name.lower() for node in anchor.nodes]
     assert sorted(shown) == ["ageing", "gene", "telomere maintenance"]
@@ -132,31 +127,9 @@ def test_hubs_have_enough_neighbours_of_which_a_bounded_choice_is_shown() -> Non
         assert len(anchor.nodes) == 5
         assert anchor.data["degree"] >= 6
         names = [node.name for node in anchor.nodes]
-        assert {names[r.source] if r.target == 0 else names[r.target] for r in anchor.relations} == set(
-            names[1:]
-        )
+        ends = {names[r.source] if r.target == 0 else names[r.target] for r in anchor.relations}
+        assert ends == set(names[1:])
         assert all((names[r.source], r.type, names[r.target]) in edges for r in anchor.relations)
-
-
-@pytest.mark.parametrize(
-    ("question", "answer", "reason"),
-    [
-        ("How did Agnes Varda work?", "With Vagabond and Cleo from 5 to 7.", None),
-        ("What did Agnes Varda do?", "Vagabond and Cleo from 5 to 7.", "asks neither how nor why"),
-        ("Tell me how Agnes Varda worked.", "Vagabond and Cleo from 5 to 7.", "is no question"),
-        ("Why did she work?", "Vagabond and Cleo from 5 to 7.", "does not name the hub"),
-        ("Why did Agnes Varda work?", "She made Vagabond.", "brings too few neighbours together"),
-        ("How, in the figure, did Agnes Varda work?", "Vagabond, Cleo from 5 to 7.", "speaks of its source"),
-    ],
-)
-def test_a_how_or_why_question_brings_neighbours_together(
-    films: KnowledgeGraph, question: str, answer: str, reason: str | None
-) -> None:
-    (anchor,) = (one for one in draw(films, "hub", min_degree=2) if one.nodes[0].name == "Agnes Varda")
-    assert objection("hub", anchor, question=question, answer=answer) == reason
-
-
-# Contexts
 
 
 @pytest.mark.plugin("reasoning")
@@ -215,48 +188,36 @@ def test_a_prompt_names_the_topics_left_out_that_its_context_holds() -> None:
     ("changes", "reason"),
     [
         ({}, None),
-        ({"question": "Tell me about name 3."}, "is no question"),
-        ({"choice": ("A", "option C")}, "options are alike"),
+        ({"question": "Tell me about NAME."}, "is no question"),
+        ({"choices": {"A": "option C"}}, "options are alike"),
         ({"answer_letter": "A"}, "the letter is not that of the answer"),
-        ({"question": "What does the passage say about name 3?"}, "speaks of its source"),
+        ({"question": "What does the passage say about NAME?"}, "speaks of its source"),
         ({"question": "Is it option C that holds for NAME?"}, "gives the answer away"),
         ({"question": "What is it?"}, "names nothing of its context"),
     ],
     ids=str,
 )
 def test_a_question_with_options_keeps_to_its_rules(changes: dict, reason: str | None) -> None:
+    changes = dict(changes)
     anchor = draw(random_graph(5, 50, 200), "context", number=3)[0]
-    name = anchor.nodes[0].name
-    choices = {letter: f"option {letter}" for letter in "ABCDEFGH"}
-    if "choice" in changes:
-        choices |= dict([changes["choice"]])
-    question = (
-        changes.get("question", "What follows from NAME?").replace("NAME", name).replace("name 3", name)
-    )
-    letter = changes.get("answer_letter", "C")
-    fields = {"question": question, "answer": "option C", "choices": choices, "answer_letter": letter}
-    assert objection("context", anchor, **fields) == reason
-
-
-# All of them
+    choices = {letter: f"option {letter}" for letter in "ABCDEFGH"} | changes.pop("choices", {})
+    fields = {"question": "What follows from NAME?", "answer": "option C", "answer_letter": "C", **changes}
+    fields["question"] = fields["question"].replace("NAME", anchor.nodes[0].name)
+    assert objection("context", anchor, choices=choices, **fields) == reason
 
 
 @pytest.mark.parametrize("kind", ["path", "fact", "hub", "context"])
-def test_the_same_seed_draws_the_same_anchors_and_a_prefix_is_the_smaller_draw(kind: str) -> None:
-    graph = random_graph(9, 150, 500)
+def test_a_seed_draws_the_same_anchors_with_a_difficulty_and_a_prefix_is_the_smaller_draw(kind: str) -> None:
+    graph, made = random_graph(9, 150, 500), KINDS.get(kind)()
     many = [one.to_dict() for one in draw(graph, kind, number=40)]
     assert many == [one.to_dict() for one in draw(graph, kind, number=40)]
     assert many != [one.to_dict() for one in draw(graph, kind, seed=2, number=40)]
     few = [one.to_dict() for one in draw(graph, kind, number=15)]
     assert few == many[:15]
     assert len({one["id"] for one in many}) == len(many)
-    assert all(Anchor.from_dict(one).to_dict() == one for one in many)
-
-
-@pytest.mark.parametrize("kind", ["path", "fact", "hub", "context"])
-def test_every_record_says_how_difficult_it_is(kind: str) -> None:
-    made = KINDS.get(kind)()
-    for anchor in draw(random_graph(9, 150, 500), kind, number=40):
+    for one in many:
+        anchor = Anchor.from_dict(one)
+        assert anchor.to_dict() == one
         record = made.record(anchor, {})
         assert record["difficulty"] in ("easy", "medium", "hard")
         assert {column.name for column in made.columns} == set(record)

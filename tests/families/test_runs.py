@@ -1,7 +1,6 @@
 """Whole runs of each family: what is accepted is right, kills leave no trace, exports hold what the records hold."""
 
 import json
-import time
 from pathlib import Path
 from typing import Any
 
@@ -14,27 +13,25 @@ from tests.work.rig import Processes
 
 ROOT = Path(__file__).parents[2]
 SCRIPT = "FIND nodes WITH id=<entity> AS one\nGRAPHWALK FROM one AS near\nCOUNT near AS answer"
+TEMPLATES = [
+    {"name": entity, "entity": entity, "asks": "the number of neighbours", "script": SCRIPT}
+    for entity in ("gene", "drug", "disease")
+]
+EFFECTS = {"hits": "raises", "causes": "lowers"}
+QUALITY = {"use": "score", "as": "quality_score", "prompt": "quality", "minimum": 7}
+
+
+def worded(prompt: str, use: str = "word") -> list[Any]:
+    return [{"use": use, "prompt": prompt}, "verify"]
+
+
 FAMILIES: dict[str, tuple[dict[str, Any], list[Any]]] = {
-    "path": ({"length": 2, "max_answers": 5}, [{"use": "word", "prompt": "path"}, "verify"]),
-    "fact": ({"max_answers": 3}, [{"use": "word", "prompt": "fact"}, "verify"]),
-    "hub": ({"min_degree": 4}, [{"use": "generate", "prompt": "hub"}, "verify"]),
-    "context": (
-        {},
-        ["options", "verify", {"use": "score", "as": "quality_score", "prompt": "quality", "minimum": 7}],
-    ),
-    "puzzle": (
-        {"length": 2, "effects": {"hits": "raises", "causes": "lowers"}},
-        [{"use": "word", "prompt": "puzzle"}, "verify"],
-    ),
-    "script": (
-        {
-            "scripts": [
-                {"name": entity, "entity": entity, "asks": "the number of neighbours", "script": SCRIPT}
-                for entity in ("gene", "drug", "disease")
-            ]
-        },
-        [{"use": "word", "prompt": "script"}, "verify"],
-    ),
+    "path": ({"length": 2, "max_answers": 5}, worded("path")),
+    "fact": ({"max_answers": 3}, worded("fact")),
+    "hub": ({"min_degree": 4}, worded("hub", "generate")),
+    "context": ({}, ["options", "verify", QUALITY]),
+    "puzzle": ({"length": 2, "effects": EFFECTS}, worded("puzzle")),
+    "script": ({"scripts": TEMPLATES}, worded("script")),
 }
 
 
@@ -49,19 +46,16 @@ def prepared(folder: Path, family: str, graph: dict[str, Any], number: int, **en
     if family == "puzzle":
         pytest.importorskip("clingo", reason="CLINGO IS NOT INSTALLED (extra: puzzles)")
     settings, steps = FAMILIES[family]
-    config = {
-        "graph": graph,
-        "anchors": {"kind": family, "number": number, **settings},
-        "engine": {"kind": "scripted", **engine},
-        "passes": [{"name": "main", "steps": steps}],
-        "dataset": {"z_score": None},
-        "runtime": {"shard_size": 20, "commit_every": 1, "lease": 2},
-    }
-    return sampled(folder, config)
+    config = {"graph": graph, "anchors": {"kind": family, "number": number, **settings}}
+    config |= {"engine": {"kind": "scripted", **engine}, "passes": [{"name": "main", "steps": steps}]}
+    runtime = {"shard_size": 20, "commit_every": 1, "lease": 2}
+    return sampled(folder, {**config, "dataset": {"z_score": None}, "runtime": runtime})
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize(
+    "family", ["path", "context"]
+)  # between them all steps but `generate` (tests/work/test_kill.py)
 def test_a_killed_run_ends_in_the_same_bytes(
     family: str, tmp_path: Path, graph: dict[str, Any], processes: Processes
 ) -> None:
@@ -77,15 +71,13 @@ def test_a_killed_run_ends_in_the_same_bytes(
     "family",
     [pytest.param(family, marks=() if family == "path" else pytest.mark.slow) for family in FAMILIES],
 )
-def test_1000_items_worded_by_the_scripted_engine_are_right_or_refused_with_the_reason(
+def test_200_items_worded_by_the_scripted_engine_are_right_or_refused_with_the_reason(
     family: str, tmp_path: Path, graph: dict[str, Any], processes: Processes
 ) -> None:
-    begin = time.monotonic()
-    run = prepared(tmp_path, family, graph, 1000)
+    run = prepared(tmp_path, family, graph, 200)
     found = finished(run, processes)
     accepted, rejected = lines(found["accepted.jsonl"]), lines(found["rejected.jsonl"])
-    print(f"{family}: {len(accepted)} accepted, {len(rejected)} rejected in {time.monotonic() - begin:.0f} s")
-    assert len(accepted) + len(rejected) == 1000
+    assert len(accepted) + len(rejected) == 200
     assert accepted
     assert rejected
     assert all(record["reason"].startswith(("verify: ", "quality_score: ")) for record in rejected)

@@ -8,57 +8,35 @@ import os
 import resource
 import sys
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import numba  # noqa: F401  imported once, before the first fork
 
-import kgqa_hpc.kg.settings
-import kgqa_hpc.plugins.biokg.sources.rdf
+import kgqa_hpc.plugins.biokg.sources.rdf  # noqa: F401  as numba
+from kgqa_hpc.config import load_config
 from kgqa_hpc.errors import KgqaError
-from kgqa_hpc.kg.settings import graph_config
+from kgqa_hpc.kg.settings import graph_config, load_graph
+from kgqa_hpc.plugins.evaluation.ratings import read_csv
+from kgqa_hpc.plugins.evaluation.records import records
+from kgqa_hpc.plugins.gasl.cli import read_input
+from kgqa_hpc.plugins.gasl.parser import read_script
+from kgqa_hpc.plugins.literature.documents.read import read_documents
 
 
-def graph(source: str, files: dict[str, str]) -> None:
-    kgqa_hpc.kg.settings.load_graph(graph_config({"source": source, **files}))
+def cells(path: Path) -> Iterator[Any]:
+    return read_csv(path, "id")[1]
 
 
-def documents(path: str) -> None:
-    from kgqa_hpc.plugins.literature.documents.read import read_documents
-
-    deque(read_documents([Path(path)]), maxlen=0)
+def script(path: Path) -> Any:
+    return read_script(read_input(path))
 
 
-def script(path: str) -> None:
-    from kgqa_hpc.plugins.gasl.cli import read_input
-    from kgqa_hpc.plugins.gasl.parser import read_script
-
-    read_script(read_input(Path(path)))
-
-
-def configuration(path: str) -> None:
-    from kgqa_hpc.config import load_config
-
-    load_config(Path(path))
-
-
-def cells(path: str) -> None:
-    from kgqa_hpc.plugins.evaluation.ratings import read_csv
-
-    deque(read_csv(Path(path), "id")[1], maxlen=0)
-
-
-def records(path: str) -> None:
-    from kgqa_hpc.plugins.evaluation.records import records as read
-
-    deque(read(Path(path)), maxlen=0)
-
-
-READERS: dict[str, Callable[[str], None]] = {
-    "documents": documents,
+READERS: dict[str, Callable[[Path], Any]] = {
+    "documents": lambda path: read_documents([path]),
     "script": script,
-    "configuration": configuration,
+    "configuration": load_config,
     "cells": cells,
     "records": records,
 }
@@ -67,9 +45,11 @@ READERS: dict[str, Callable[[str], None]] = {
 def read(order: dict[str, Any]) -> str:
     try:
         if order["reader"] in READERS:
-            READERS[order["reader"]](*order["files"].values())
+            content = READERS[order["reader"]](Path(*order["files"].values()))
+            if isinstance(content, Iterator):
+                deque(content, maxlen=0)
         else:
-            graph(order["reader"], order["files"])
+            load_graph(graph_config({"source": order["reader"], **order["files"]}))
     except (KgqaError, MemoryError) as problem:
         return f"{type(problem).__name__}: {problem}"[:300]
     return "read"

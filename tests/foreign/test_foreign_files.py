@@ -31,16 +31,9 @@ def told(*arguments: object) -> tuple[int, str]:
 
 
 PASSES = [{"name": "draft", "steps": ["generate"]}, {"name": "check", "steps": ["judge"]}]
-
-
 Finished = Callable[[str], Path]
-DIFFERENT = {
-    "own": {},
-    "cheap": {"model": "cheap"},
-    "seed": {"seed": 2},
-    "graph": {"graph": "two"},
-    "files": {"graph": "elsewhere/one"},
-}
+DIFFERENT = {"own": {}, "cheap": {"model": "cheap"}, "seed": {"seed": 2}}
+DIFFERENT |= {"graph": {"graph": "two"}, "files": {"graph": "elsewhere/one"}}
 
 
 @pytest.fixture(scope="module")
@@ -58,13 +51,9 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Finished:
     def make(name: str) -> Path:
         choice = {"graph": "one", "seed": 1, "model": "large", **DIFFERENT[name]}
         files = {part: f"{choice['graph']}.{part}.csv" for part in ("nodes", "edges")}
-        config = {
-            "seed": choice["seed"],
-            "graph": {"source": "csv", **files},
-            "anchors": {"per_shape": 2},
-            "engine": {"kind": "scripted", "model": choice["model"]},
-            "passes": PASSES,
-        }
+        engine = {"kind": "scripted", "model": choice["model"]}
+        config = {"seed": choice["seed"], "graph": {"source": "csv", **files}, "engine": engine}
+        config |= {"anchors": {"per_shape": 2}, "passes": PASSES}
         (folder / f"{name}.yaml").write_text(json.dumps(config))
         command.kgqa("all", folder / f"{name}.yaml", folder / name)
         return folder / name
@@ -84,7 +73,6 @@ def content(run: Path) -> dict[str, bytes]:
 
 FOREIGN = {
     "a cheaper model's results": ("cheap", "results/draft/shard-000000.h5", "results/draft/shard-000000.h5"),
-    "a cheaper judge's results": ("cheap", "results/check/shard-000000.h5", "results/check/shard-000000.h5"),
     "a first-pass result": ("own", "results/draft/shard-000000.h5", "results/check/shard-000000.h5"),
     "another seed's anchors": ("seed", "anchors.h5", "anchors.h5"),
     "another graph": ("graph", "kg.h5", "kg.h5"),
@@ -94,9 +82,7 @@ FOREIGN = {
 
 @pytest.mark.slow
 @pytest.mark.parametrize("what", FOREIGN)
-def test_what_another_run_made_is_set_aside_and_never_merged(
-    finished: Finished, own: RunFolder, what: str
-) -> None:
+def test_another_runs_files_are_set_aside_never_merged(finished: Finished, own: RunFolder, what: str) -> None:
     source, path, place = FOREIGN[what]
     (own.path / place).unlink()
     shutil.copy(finished(source) / path, own.path / place)
@@ -164,54 +150,34 @@ def test_a_signal_while_the_server_keeps_the_check_waiting_is_heard(tmp_path: Pa
         assert worker.returncode == 75, said
 
 
-@pytest.mark.parametrize("verb", ["merge", "sample", "import", "report"])
-def test_a_signal_ends_any_other_verb_and_the_same_command_goes_on(own: RunFolder, verb: str) -> None:
-    line = [sys.executable, "-m", "kgqa_hpc", verb, str(own.path)]
-    worker = subprocess.Popen(line, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=environment())
-    time.sleep(0.5)  # it is somewhere: whatever it was at, it may have been over
-    worker.send_signal(signal.SIGTERM)
-    try:
-        assert worker.wait(PATIENCE) in (-signal.SIGTERM, 75, 0)
-    finally:
-        command.end_tree(worker)
-    command.kgqa(verb, own.path)
-
-
 # Words of a command; FILE is the FIFO or the device. A suffix of FILE is that of the file.
-VERBS = {
-    "init": "init FILE.yaml RUN",
-    "the graph": "init CONFIG RUN; import RUN",
-    "a prompt": "init CONFIG RUN2; judge RUN2 --prompt FILE.md",
-    "an engine": "init CONFIG RUN2; judge RUN2 --prompt demo_filter --engine FILE.yaml",
-    "human page": "human page FILE.csv page.html",
-    "human analyse": "human analyse FILE.csv",
-    "calibrate": "calibrate FILE.csv --judge FILE.jsonl",
-    "panel": "panel FILE.jsonl",
-    "score": "score FILE.jsonl FILE.jsonl",
-    "diversity": "diversity FILE.jsonl",
-    "grounding": "grounding FILE.jsonl",
-    "index build": "index build INDEX FILE.jsonl",
-    "mentions": "mentions FILE.jsonl --names FILE.csv",
-    "gasl check": "gasl check FILE.gasl",
-    "gasl run": "gasl run FILE.gasl --nodes FILE.csv --edges FILE.csv",
-    "plan": "init CONFIG RUN2; plan RUN2 --pilot FILE.json",
-}
+VERBS = [
+    "init FILE.yaml RUN",
+    "init CONFIG RUN; import RUN",
+    "init CONFIG RUN2; judge RUN2 --prompt FILE.md",
+    "init CONFIG RUN2; judge RUN2 --prompt demo_filter --engine FILE.yaml",
+    "init CONFIG RUN2; plan RUN2 --pilot FILE.json",
+    *("human page FILE.csv page.html", "human analyse FILE.csv", "calibrate FILE.csv --judge FILE.jsonl"),
+    *("panel FILE.jsonl", "score FILE.jsonl FILE.jsonl", "diversity FILE.jsonl", "grounding FILE.jsonl"),
+    *("index build INDEX FILE.jsonl", "mentions FILE.jsonl --names FILE.csv"),
+    *("gasl check FILE.gasl", "gasl run FILE.gasl --nodes FILE.csv --edges FILE.csv"),
+]
 GRAPH = "graph: {source: csv, nodes: FILE.csv, edges: FILE.csv}\nengine: {kind: scripted}\n"
 
 
 @pytest.mark.timeout(120)
 @pytest.mark.plugin("gasl", "evaluation", "literature")
 @pytest.mark.parametrize("kind", ["fifo", "device"])
-@pytest.mark.parametrize("name", VERBS)
+@pytest.mark.parametrize("verb", VERBS)
 def test_a_verb_refuses_what_is_no_regular_file(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, kind: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, verb: str, kind: str
 ) -> None:
     monkeypatch.chdir(tmp_path)
     for suffix in ("yaml", "md", "csv", "jsonl", "gasl", "json"):
         path = tmp_path / f"FILE.{suffix}"
         os.mkfifo(path) if kind == "fifo" else path.symlink_to("/dev/zero")
     (tmp_path / "CONFIG").write_text(GRAPH)
-    *before, last = VERBS[name].split("; ")
+    *before, last = verb.split("; ")
     for line in before:
         command.kgqa(*line.split())
     done = command.kgqa(*last.split(), code=None)

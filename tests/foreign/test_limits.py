@@ -18,20 +18,17 @@ RDF = (
     f'<rdf:Description rdf:about="urn:a"><e:x rdf:resource="urn:b"/><e:y>{"y" * (3 << 20)}</e:y>'
     "</rdf:Description></rdf:RDF>"
 )
-CSV = {"nodes": ("n.csv", NODES), "edges": ("e.csv", EDGES)}
-# The variable, a value that the file exceeds, the source and its files.
+CSV = {"nodes": ("n.csv", NODES.encode()), "edges": ("e.csv", EDGES.encode())}
+MEMBER = gzip.compress(b"a,b,r\n" * 100_000, mtime=0)
+PACKED = gzip.compress(EDGES.encode(), mtime=0) + MEMBER * 120
+# The variable, a value that the file exceeds (empty: the default), a value that it does not, the source and its files.
 CASES = {
-    "KGQA_MAX_LINE_BYTES": (10, "csv", CSV),
-    "KGQA_MAX_COLUMNS": (2, "csv", CSV),
-    "KGQA_MAX_OBO_LINES": (3, "obo", {"path": ("o.obo", OBO)}),
-    "KGQA_MAX_XML_TEXT_BYTES": (1_000_000, "rdf", {"path": ("r.rdf", RDF)}),
+    "KGQA_MAX_LINE_BYTES": ("10", "100000000", "csv", CSV),
+    "KGQA_MAX_COLUMNS": ("2", "100000000", "csv", CSV),
+    "KGQA_MAX_OBO_LINES": ("3", "100000000", "obo", {"path": ("o.obo", OBO.encode())}),
+    "KGQA_MAX_XML_TEXT_BYTES": ("1000000", "100000000", "rdf", {"path": ("r.rdf", RDF.encode())}),
+    "KGQA_MAX_UNPACKED_RATIO": ("", "5000", "csv", {**CSV, "edges": ("e.csv.gz", PACKED)}),
 }
-
-
-def files_of(folder: Path, files: dict[str, tuple[str, str]]) -> dict[str, str]:
-    for name, text in files.values():
-        (folder / name).write_text(text)
-    return {key: str(folder / name) for key, (name, _) in files.items()}
 
 
 @pytest.mark.plugin("biokg")
@@ -39,44 +36,33 @@ def files_of(folder: Path, files: dict[str, tuple[str, str]]) -> dict[str, str]:
 def test_the_variable_that_an_error_names_lets_the_file_pass(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, variable: str
 ) -> None:
-    value, source, files = CASES[variable]
-    graph = graph_config({"source": source, **files_of(tmp_path, files)})
-    monkeypatch.setenv(variable, str(value))
+    low, high, source, files = CASES[variable]
+    for name, content in files.values():
+        (tmp_path / name).write_bytes(content)
+    paths = {key: str(tmp_path / name) for key, (name, _) in files.items()}
+    graph = graph_config({"source": source, **paths})
+    monkeypatch.setenv(variable, low)
     with pytest.raises(InputError) as refused:
         load_graph(graph)
     assert variable in refused.value.cure
-    monkeypatch.setenv(variable, "100000000")
+    monkeypatch.setenv(variable, high)
     load_graph(graph)
 
 
-def test_a_packed_file_beyond_the_ratio_passes_once_the_variable_allows_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    files = files_of(tmp_path, CSV)
-    packed = tmp_path / "e.csv.gz"
-    packed.write_bytes(gzip.compress((EDGES + "a,b,r\n" * 12_000_000).encode(), 1, mtime=0))
-    graph = graph_config({"source": "csv", **files, "edges": str(packed)})
-    with pytest.raises(InputError) as refused:
-        load_graph(graph)
-    assert "KGQA_MAX_UNPACKED_RATIO" in refused.value.cure
-    monkeypatch.setenv("KGQA_MAX_UNPACKED_RATIO", "500")
-    load_graph(graph)
-
-
+@pytest.mark.plugin("literature")
 @pytest.mark.parametrize("text", ["0", "-1", "1e6", "many", "٣"])
-def test_a_limit_that_is_no_number_is_refused_in_one_line(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
+def test_a_limit_that_is_no_number_is_refused_in_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str
+) -> None:
     monkeypatch.setenv("KGQA_MAX_COLUMNS", text)
     with pytest.raises(InputError, match="is not a whole number above 0"):
         assert COLUMNS.value
     monkeypatch.setenv("KGQA_MAX_COLUMNS", "")
     assert COLUMNS.value == 10_000
-
-
-def test_a_wrong_limit_ends_a_command_with_2(tmp_path: Path) -> None:
-    (tmp_path / "documents.jsonl").write_text('{"id": "a", "text": "b"}\n')
-    words = ("index", "build", tmp_path / "index", tmp_path / "documents.jsonl")
-    result = kgqa(*words, code=2, KGQA_MAX_LINE_BYTES="x")
-    assert "KGQA_MAX_LINE_BYTES='x' is not a whole number above 0" in result.stderr
+    (tmp_path / "d.jsonl").write_text('{"id": "a", "text": "b"}\n')
+    words = ("index", "build", tmp_path / "index", tmp_path / "d.jsonl")
+    said = kgqa(*words, code=2, KGQA_MAX_LINE_BYTES=text).stderr
+    assert f"KGQA_MAX_LINE_BYTES={text!r} is not a whole number above 0" in said
 
 
 def test_the_security_page_names_every_limit_with_its_default() -> None:

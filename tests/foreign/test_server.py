@@ -10,10 +10,11 @@ import pytest
 
 from kgqa_hpc.config import parse_config
 from tests import command
+from tests.chat_program import ANSWER, TEXTS
 from tests.command import Done
 from tests.foreign.test_terminal import EVIL, printed
 from tests.runs import anchors, new_run
-from tests.servers import QuietHandler, serving
+from tests.servers import QuietHandler, completion, serving
 
 KEY = "sk-test-0123456789abcdef"
 ABSURD = ["9223372036854775808", "1e999", "1" + "0" * 30, "-5", "1e308", '"7"', "[]", "null", "true", "NaN"]
@@ -45,16 +46,9 @@ def address() -> Iterator[str]:
             self.reply(status, body.encode(), {"X-Key": KEY})
 
         def answer(self, turn: int) -> str:
-            texts = "question answer my_answer analysis reflection draft_question draft_answer decline_reason"
-            texts += " question_reasoning answer_reasoning"
-            content: dict[str, Any] = dict.fromkeys(texts.split(), f"Is {KEY} a key, and why is it one?")
-            content |= dict.fromkeys(["valid_question", "original_answer_valid", "worth_asking"], True)
-            content |= {"question_entities": ["one"], "answer_entities": ["one"]}
-            choice = {"message": {"content": json.dumps(content)}, "finish_reason": "stop"}
-            text = json.dumps(
-                {"choices": [choice], "usage": {"prompt_tokens": "N", "completion_tokens": "N"}}
-            )
-            return text.replace('"N"', ABSURD[turn % len(ABSURD)])
+            content = ANSWER | dict.fromkeys(TEXTS.split(), f"Is {KEY} a key, and why is it one?")
+            body = completion(json.dumps(content), usage={"prompt_tokens": "N", "completion_tokens": "N"})
+            return json.dumps(body).replace('"N"', ABSURD[turn % len(ABSURD)])
 
         def do_GET(self) -> None:
             self.reply(404, b"")
@@ -69,9 +63,7 @@ def files_with(folder: Path, secret: str) -> list[Path]:
     import pyarrow.parquet as pq
 
     found = []
-    for path in folder.rglob("*"):
-        if not path.is_file():
-            continue
+    for path in filter(Path.is_file, folder.rglob("*")):
         content = path.read_bytes()
         if path.suffix == ".h5":
             with h5py.File(path) as file:

@@ -5,7 +5,6 @@ import json
 import random
 import subprocess
 import sys
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -103,15 +102,20 @@ def test_the_published_recipe_fits_one_card_where_its_batch_in_one_pass_does_not
     assert "GB of activations" in str(needed)
 
 
-def study(folder: Path, *more: str, shares: Sequence[str] = ("10", "20")) -> subprocess.CompletedProcess[str]:
+def study(folder: Path, *more: str) -> subprocess.CompletedProcess[str]:
     """The command on made-up items with a tiny random model: two seeds, one epoch a stage, steps of 5 x 2 items."""
     for name, number, seed in (("real", 40, 1), ("test", 20, 2), ("synthetic", 30, 3)):
         write(folder / f"{name}.json", medqa(number, seed))
-    options = (
-        "--model tiny --preset medqa --epochs 1 --epochs-synthetic 1 --batch 5 --accumulate 2 --warmup 1"
-    )
-    command = [sys.executable, str(FOLDER / "study.py"), str(folder / "out"), *options.split()]
-    command += ["--seeds", "1", "2", "--shares", *shares, "--precision", "bf16", *more]
+    options = "--preset medqa --epochs 1 --epochs-synthetic 1 --batch 5 --accumulate 2 --warmup 1 --seeds 1 2"
+    command = [
+        sys.executable,
+        str(FOLDER / "study.py"),
+        str(folder / "out"),
+        "--model",
+        "tiny",
+        *options.split(),
+    ]
+    command += ["--shares", "10", "20", "--precision", "bf16", *more]
     for name in ("real", "test", "synthetic"):
         command += [f"--{name}", str(folder / f"{name}.json")]
     return subprocess.run(command, capture_output=True, text=True)
@@ -156,14 +160,12 @@ def test_accumulated_passes_make_the_step_of_one_pass_and_the_rate_rises_and_fal
             if type(module).__name__ == "Dropout":
                 module.p = 0.0
         step = trainee._step
-        monkeypatch.setattr(
-            trainee,
-            "_step",
-            lambda part, optimizer, scaler, step=step: (
-                rates.append(optimizer.param_groups[0]["lr"]),
-                step(part, optimizer, scaler),
-            ),
-        )
+
+        def noted(part: Any, optimizer: Any, scaler: Any, step: Any = step) -> Any:
+            rates.append(optimizer.param_groups[0]["lr"])
+            return step(part, optimizer, scaler)
+
+        monkeypatch.setattr(trainee, "_step", noted)
         assert trainee.train(examples, 2, seed=1) == 10
         weights.append(trainee.state())
     assert rates[:5] == pytest.approx([0, 0.25e-3, 0.5e-3, 0.75e-3, 1e-3])

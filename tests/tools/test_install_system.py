@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.command import bare
+
 TOOL = Path(__file__).resolve().parents[2] / "tools" / "install_system.sh"
 RELEASE = Path("/etc/os-release")
 NEEDED = "bash dirname id mktemp rm timeout sleep sed awk grep tail cut flock"
@@ -18,15 +20,7 @@ def on_debian_12() -> bool:
 
 
 def machine_without(folder: Path, **programs: str) -> dict[str, str]:
-    """The environment of a machine with nothing but basic programs and those given as shell scripts."""
-    for name in NEEDED.split():
-        (folder / name).symlink_to(shutil.which(name) or name)
-    for name, script in programs.items():
-        path = folder / name.replace("_", "-")
-        path.unlink(missing_ok=True)
-        path.write_text(f"#!{shutil.which('bash')}\n{script}\n")
-        path.chmod(0o755)
-    return {"PATH": str(folder), "KGQA_RETRY_PAUSE": "0"}
+    return {**bare(folder, NEEDED, **programs), "KGQA_RETRY_PAUSE": "0"}
 
 
 def install(*components: str, env: dict[str, str] | None = None) -> subprocess.CompletedProcess[str]:

@@ -9,113 +9,68 @@ from pathlib import Path
 
 import pytest
 
+from tests.cluster.conftest import ROOT, Slurm, needs_slurm
 from tests.waiting import wait_for
 
-ROOT = Path(__file__).resolve().parents[2]
 SANDBOX = ROOT / "tools" / "slurm_sandbox"
-SEARCH = os.environ["PATH"] + ":/usr/sbin"
-
-pytestmark = [
-    pytest.mark.cluster,
-    pytest.mark.skipif(
-        not all(shutil.which(name, path=SEARCH) for name in ("slurmctld", "slurmd", "munged", "sbatch")),
-        reason="SKIPPED: SLURM IS NOT INSTALLED (tools/install_system.sh slurm)",
-    ),
-]
+JOB = "trap '' TERM; echo $$; while :; do sleep 1; done"
+pytestmark = [needs_slurm, pytest.mark.cluster]
 
 
 def sandbox(verb: str, folder: Path, *options: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run([SANDBOX, verb, folder, *options], capture_output=True, text=True, timeout=500)
 
 
-def environment(folder: Path) -> dict[str, str]:
-    """What a shell has after eval "$(slurm_sandbox env DIR)"."""
-    script = f'eval "$({SANDBOX} env {folder})" && env -0'
-    out = subprocess.run(["bash", "-c", script], capture_output=True, check=True, timeout=500).stdout
-    return dict(item.split("=", 1) for item in out.decode().split("\0") if "=" in item)
-
-
-class Cluster:
-    def __init__(self, folder: Path) -> None:
-        self.folder, self.env = folder, environment(folder)
-
-    def __call__(self, *command: str) -> str:
-        done = subprocess.run(
-            command, env=self.env, cwd=self.folder, capture_output=True, text=True, timeout=240
-        )
-        assert done.returncode == 0, done.stderr
-        return done.stdout.strip()
-
-    def submit(self, script: str, *options: str) -> str:
-        return self(
-            "sbatch", "--parsable", "--output=%j.log", "--open-mode=append", *options, "--wrap", script
-        )
-
-    def state(self, job: str) -> str:
-        return self("squeue", "--states=all", "-h", "-j", job, "-o", "%T")
-
-    def log(self, job: str) -> str:
-        path = self.folder / f"{job}.log"
-        return path.read_text() if path.exists() else ""
+def submit(cluster: Slurm, script: str, *options: str) -> str:
+    return cluster("sbatch", "--parsable", "--output=%j.log", *options, "--wrap", script)
 
 
 @pytest.fixture(scope="module")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Slurm]:
     folder = tmp_path_factory.mktemp("slurm")
     started = sandbox("start", folder)
     assert started.returncode == 0, started.stderr
-    yield Cluster(folder)
+    yield Slurm(folder)
     assert sandbox("stop", folder).returncode == 0
 
 
-def daemon_pids(folder: Path) -> list[int]:
-    lines = sandbox("status", folder).stdout.splitlines()
-    return [int(line.split()[1]) for line in lines if line.endswith((" up", " DOWN"))]
-
-
-def test_sacct_answers_what_submitit_asks(cluster: Cluster) -> None:
-    job = cluster.submit("true", "--array=0-1", "--wait")
-    wait_for(lambda: cluster.state(job).split() == ["COMPLETED"] * 2, "no task is completing any more")
+def test_sacct_answers_what_submitit_asks(cluster: Slurm) -> None:
+    job = submit(cluster, "true", "--array=0-1", "--wait")
+    cluster.wait(job)
     lines = cluster("sacct", "-o", "JobID,State,NodeList", "--parsable2", "-j", job).splitlines()
     assert lines[0] == "JobID|State|NodeList"
     rows = sorted(line.split("|")[:2] for line in lines[1:])
     assert rows == [[f"{job}_0", "COMPLETED"], [f"{job}_1", "COMPLETED"]]
 
 
-def test_a_second_start_in_the_same_folder_is_refused(cluster: Cluster) -> None:
+def test_a_second_start_in_the_same_folder_is_refused(cluster: Slurm) -> None:
     again = sandbox("start", cluster.folder)
     assert again.returncode == 2
     assert "is running there" in again.stderr
     assert sandbox("status", cluster.folder).returncode == 0
 
 
-def test_two_sandboxes_run_side_by_side_and_stopping_one_spares_the_other(
-    cluster: Cluster, tmp_path: Path
+def test_two_run_side_by_side_and_stopping_one_ends_its_daemons_and_jobs_and_spares_the_other(
+    cluster: Slurm, tmp_path: Path
 ) -> None:
     started = sandbox("start", tmp_path, "--nodes", "1", "--cpus", "8", "--gpus", "0")
     try:
         assert started.returncode == 0, started.stderr
-        other = Cluster(tmp_path)
+        other = Slurm(tmp_path)
         assert other("sinfo", "-h", "-o", "%D %c", "-p", "debug") == "1 8"
         assert cluster("sinfo", "-h", "-o", "%D %c", "-p", "debug") == "2 2"
-    finally:
-        sandbox("stop", tmp_path)
-    assert sandbox("status", cluster.folder).returncode == 0
-
-
-def test_stop_ends_the_daemons_and_the_running_jobs(tmp_path: Path) -> None:
-    assert sandbox("start", tmp_path, "--nodes", "1").returncode == 0
-    cluster = Cluster(tmp_path)
-    try:
-        job = cluster.submit("trap '' TERM; echo $$; while :; do sleep 1; done")
-        wait_for(lambda: cluster.log(job).endswith("\n"), "the job starts")
-        pids = [*daemon_pids(tmp_path), int(cluster.log(job).split()[0])]
+        log = tmp_path / f"{submit(other, JOB)}.log"
+        wait_for(lambda: log.exists() and log.read_text().endswith("\n"), "the job starts")
+        lines = sandbox("status", tmp_path).stdout.splitlines()
+        pids = [int(line.split()[1]) for line in lines if line.endswith((" up", " DOWN"))]
+        pids.append(int(log.read_text()))
         assert len(pids) == 4
     finally:
         stopped = sandbox("stop", tmp_path)
     assert stopped.returncode == 0
     wait_for(lambda: not any(running(pid) for pid in pids), "every process is gone")
     assert sandbox("status", tmp_path).returncode == 1
+    assert sandbox("status", cluster.folder).returncode == 0
 
 
 def running(pid: int) -> bool:

@@ -1,7 +1,6 @@
 """Answers are guided by LMDeploy's own compiler, or are errors. Run by test_engine.py in LMDeploy's environment."""
 
 import asyncio
-import importlib.util
 import json
 import shutil
 import sys
@@ -11,26 +10,23 @@ from typing import Any
 
 import pytest
 import xgrammar
-from contract_start import Start, request
 from lmdeploy import GenerationConfig
 from lmdeploy._guided_decoding import compile_response_format
-from lmdeploy_fake import native_engine
+from lmdeploy_fake import Start, request
 from transformers import PreTrainedTokenizerFast
 
 from kgqa_hpc.engines.grammar import ebnf
-from kgqa_hpc.engines.lmdeploy import LmdeployEngine, compiler_for, response_format
-from kgqa_hpc.engines.lmdeploy_loading import LmdeploySettings
+from kgqa_hpc.engines.lmdeploy import compiler_for, response_format
 from kgqa_hpc.engines.models import THOUGHTS, sampling_of
 from kgqa_hpc.errors import EngineConfigError
+from tests.by_path import load
 from tests.engines.asking import BOOLEAN, an_object
 from tests.engines.asking import answers_of as ask
 
 LONG = an_object(text={"type": "string", "minLength": 20, "maxLength": 900}, ok=BOOLEAN)
 
 
-def test_the_schema_reaches_the_engine_without_lengths_and_is_compiled_before_any_gpu_time(
-    start: Start,
-) -> None:
+def test_the_schema_reaches_the_engine_without_lengths_and_is_compiled_at_first(start: Start) -> None:
     engine, native = start()
     engine.preflight([LONG])
     ask(engine, [request("r", schema=LONG)])
@@ -67,20 +63,9 @@ def test_the_form_of_a_text_is_kept_by_lmdeploys_compiler(start: Start) -> None:
         assert not takes("Which gene?", answer), answer
 
 
-def _bench() -> ModuleType:
-    """tools/bench_grammar.py, which knows all shipped schemas and an answer to each."""
-    path = Path(__file__).parents[3] / "tools" / "bench_grammar.py"
-    spec = importlib.util.spec_from_file_location("bench_grammar", path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
 def test_every_shipped_schema_takes_quotes_newlines_and_other_alphabets(start: Start) -> None:
-    bench, (engine, _) = _bench(), start()
-    compiler = compiler_for(engine._pipe)
+    bench = load(Path(__file__).parents[3] / "tools" / "bench_grammar.py")
+    compiler = compiler_for(start()[0]._pipe)
     schemas = bench._schemas([])
     assert len(schemas) > 40
     for name, schema in schemas:
@@ -171,14 +156,12 @@ def test_a_tokenizer_no_grammar_can_be_made_for_is_refused_where_lmdeploy_would_
     assert "structured: none" in caught.value.cure
 
 
-@pytest.mark.parametrize("structured", [None, "auto", "json_schema", "none"])
-def test_guided_is_the_default_and_can_be_turned_off(start: Start, structured: str | None) -> None:
+@pytest.mark.parametrize("structured", ["auto", "json_schema", "none"])
+def test_guiding_can_be_turned_off(start: Start, structured: str) -> None:
     engine, native = start(structured=structured)
-    if structured == "none":
-        engine.preflight([{"type": "nonsense"}])
+    engine.preflight([{"type": "nonsense"}] if structured == "none" else [LONG])
     assert ask(engine, [request("r", schema=LONG)])["r"].finish == "stop"
-    form = native.calls[-1].response_format
-    assert form is None if structured == "none" else form["type"] == "structural_tag"
+    assert (native.calls[-1].response_format is None) == (structured == "none")
 
 
 @pytest.mark.parametrize("prefilled", [False, True])
@@ -216,7 +199,7 @@ def test_a_model_may_think_first_and_its_answer_is_what_follows(
 
 @pytest.mark.parametrize("thinking", [True, None, False])
 def test_gpt_oss_answers_with_its_marks_and_loads_without_a_network(
-    model: Path, tmp_path: Path, thinking: bool | None, monkeypatch: pytest.MonkeyPatch
+    model: Path, tmp_path: Path, thinking: bool | None, start: Start, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """LMDeploy's own tokenizer for it drops the marks, and downloads its vocabulary."""
 
@@ -226,33 +209,19 @@ def test_gpt_oss_answers_with_its_marks_and_loads_without_a_network(
     monkeypatch.setattr("openai_harmony.load_harmony_encoding", download)
     folder = Path(shutil.copytree(model, tmp_path / "gpt-oss"))
     config = json.loads((folder / "config.json").read_text())
-    (folder / "config.json").write_text(
-        json.dumps({**config, "architectures": ["GptOssForCausalLM"], "model_type": "gpt_oss"})
-    )
+    config |= {"architectures": ["GptOssForCausalLM"], "model_type": "gpt_oss"}
+    (folder / "config.json").write_text(json.dumps(config))
     words = '{"text":"a text of some length","ok":true}'
     marks = THOUGHTS["gpt-oss"]
     said = f"{marks.begin}Hm.{marks.end}{marks.then}{words}" if thinking else words
-    with native_engine(lambda prompt: said):
-        settings = LmdeploySettings(model=str(folder), session_len=512, max_batch_size=2, thinking=thinking)
-        engine = LmdeployEngine(settings)
-        try:
-            assert ask(engine, [request("r", schema=LONG)])["r"].text == words
-        finally:
-            engine.close()
+    engine, _ = start(lambda prompt: said, model=str(folder), thinking=thinking)
+    assert ask(engine, [request("r", schema=LONG)])["r"].text == words
 
 
-def test_a_thinking_family_is_sampled_as_its_maker_advises_unless_the_configuration_says(
-    start: Start,
-) -> None:
-    def sent(**settings: Any) -> tuple[Any, ...]:
-        engine, native = start(**settings)
-        monkey = sampling_of("Qwen/Qwen3-32B", settings.get("thinking"), engine._config.generation)
-        engine._sampling = monkey  # the tiny model has no name of a family
-        ask(engine, [request("r")])
-        call = native.calls[-1]
-        return call.do_sample, call.temperature, call.top_p, call.top_k
-
-    assert sent(thinking=True) == (True, 0.6, 0.95, 20)
-    assert sent(thinking=False) == (True, 0.7, 0.8, 20)
-    assert sent()[0] is False
-    assert sent(thinking=True, generation={"temperature": 0.2, "top_k": 5}) == (True, 0.2, 0.95, 5)
+def test_a_thinking_family_is_sampled_as_its_maker_advises(start: Start) -> None:
+    """What comes before it: tests/engines/test_models.py."""
+    engine, native = start(thinking=True)
+    engine._sampling = sampling_of("Qwen/Qwen3-32B", True, None)  # the tiny model has no name of a family
+    ask(engine, [request("r")])
+    call = native.calls[-1]
+    assert (call.do_sample, call.temperature, call.top_p, call.top_k) == (True, 0.6, 0.95, 20)

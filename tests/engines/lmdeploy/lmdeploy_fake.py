@@ -1,5 +1,7 @@
 """A stand-in for TurboMind's native engine; LMDeploy's own pipeline, sessions and tokenizer run for real.
 
+A pytest plugin (`-p lmdeploy_fake`), for LMDeploy lives in an environment of its own (test_engine.py).
+
 LMDeploy 0.18 asks of a native engine: `engine_config`, `create_instance()`, `get_schedule_metrics()`,
 `close()`; and of an instance: `async_stream_infer(session_id, …)`, an async generator of EngineOutput, and
 `async_cancel`.
@@ -10,26 +12,26 @@ from __future__ import annotations
 import asyncio
 import copy
 from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 from unittest import mock
 
+import pytest
 from lmdeploy import turbomind
 from lmdeploy.messages import EngineOutput, RequestMetrics, ResponseType, ScheduleMetrics
 from lmdeploy.serve.core import AsyncEngine
 from lmdeploy.tokenizer import Tokenizer
 
 from kgqa_hpc.doctor.gpu import tiny_model
+from kgqa_hpc.engines.engine import Request
+from kgqa_hpc.engines.lmdeploy import LmdeployEngine
+from kgqa_hpc.engines.lmdeploy_loading import LmdeploySettings
+from kgqa_hpc.engines.models import read_size
 
+PATIENCE_S = 120.0
 Reply = Callable[[str], "str | Exception | ResponseType | asyncio.Event"]
-
-
-def make_model(folder: Path) -> Path:
-    """The model of `kgqa doctor --gpu` without its weights: configuration, a tokenizer of bytes, a ChatML template."""
-    for weights in tiny_model(folder).glob("*.safetensors"):
-        weights.unlink()
-    return folder
+Start = Callable[..., "tuple[LmdeployEngine, FakeTurboMind]"]
 
 
 class FakeTurboMind:
@@ -104,18 +106,53 @@ class FakeInstance:
         return ResponseType.CANCEL if self.cancelled.is_set() else "at last"
 
 
-@contextmanager
-def native_engine(reply: Reply) -> Iterator[list[FakeTurboMind]]:
-    """While open, LMDeploy builds this engine instead of its native one. Yields those that were built."""
-    built: list[FakeTurboMind] = []
+def request(text: str, **settings: Any) -> Request:
+    return Request(text, ({"role": "user", "content": f"#{text}#"},), **{"max_tokens": 200, **settings})
 
-    def build(self: Any, model_path: str, backend_config: Any = None, **kwargs: Any) -> FakeTurboMind:
-        built.append(FakeTurboMind(model_path, backend_config, reply))
-        return built[-1]
 
-    with (
-        mock.patch.object(AsyncEngine, "_build_turbomind", build),
-        mock.patch.object(turbomind, "is_available", return_value=True),
-        mock.patch("lmdeploy.archs.autoget_backend", return_value="turbomind"),
-    ):
-        yield built
+def name(prompt: str) -> str:
+    return prompt.split("#")[1]
+
+
+def echo(prompt: str) -> str | Exception | ResponseType:
+    asked = name(prompt)
+    if asked.startswith("boom"):
+        return RuntimeError("the native engine threw")
+    if asked.startswith("oom"):
+        return ResponseType.OUT_OF_MEMORY
+    return f"answer to {asked}"
+
+
+@pytest.fixture(scope="session")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The model of `kgqa doctor --gpu` without its weights: configuration, a tokenizer of bytes, a ChatML template."""
+    folder = tiny_model(tmp_path_factory.mktemp("tiny-model"))
+    size = read_size(folder)
+    assert size is not None
+    assert size.weights > 1e6
+    for weights in folder.glob("*.safetensors"):
+        weights.unlink()
+    return folder
+
+
+@pytest.fixture
+def start(model: Path) -> Iterator[Start]:
+    """Starts engines for which LMDeploy builds a FakeTurboMind instead of its native engine."""
+    with ExitStack() as stack:
+
+        def begin(reply: Reply = echo, **settings: Any) -> tuple[LmdeployEngine, FakeTurboMind]:
+            built: list[FakeTurboMind] = []
+
+            def build(pipeline: Any, model_path: str, backend_config: Any = None, **more: Any) -> Any:
+                built.append(FakeTurboMind(model_path, backend_config, reply))
+                return built[-1]
+
+            stack.enter_context(mock.patch.object(AsyncEngine, "_build_turbomind", build))
+            stack.enter_context(mock.patch.object(turbomind, "is_available", return_value=True))
+            stack.enter_context(mock.patch("lmdeploy.archs.autoget_backend", return_value="turbomind"))
+            settings = {"model": str(model), "session_len": 512, "max_batch_size": 4, **settings}
+            engine = LmdeployEngine(LmdeploySettings(**settings))
+            stack.callback(engine.close)
+            return engine, built[-1]
+
+        yield begin

@@ -23,11 +23,11 @@ STAMP = PYTHON.parents[1] / "kgqa.stamp"
 )
 @pytest.mark.parametrize(
     ("files", "xgrammar"),
-    [("contract_[!s]*.py", None), ("contract_guided.py", STAMP.parent / "xgrammar-newest")],
+    [("contract_*.py", None), ("contract_guided.py", STAMP.parent / "xgrammar-newest")],
     ids=["lmdeploys-own", "newest-xgrammar"],
 )
 def test_the_engine_keeps_its_contract_on_the_installed_lmdeploy(files: str, xgrammar: Path | None) -> None:
-    command = [PYTHON, "-m", "pytest", "-q", "-c", os.devnull, "-p", "contract_start"]
+    command = [PYTHON, "-m", "pytest", "-q", "-c", os.devnull, "-p", "lmdeploy_fake"]
     command += sorted(Path(__file__).parent.glob(files))
     command += ["--rootdir", ROOT, "--timeout", "300", "-p", "no:cacheprovider"]
     paths = [*([xgrammar] if xgrammar else []), ROOT, ROOT / "tests" / "engines" / "lmdeploy"]
@@ -44,26 +44,20 @@ def test_the_model_is_looked_for_before_anything_else(tmp_path: Path) -> None:
     program = """
 import sys
 from kgqa_hpc.engines.lmdeploy_loading import LmdeploySettings, load
-from kgqa_hpc.errors import EngineConfigError
 try:
     load(LmdeploySettings(model="org/absent", stage_to="/no/such/disk"))
-except EngineConfigError as problem:
-    print(problem.message)
-print(sorted({"torch", "lmdeploy", "transformers"} & set(sys.modules)))
+finally:
+    print(sorted({"torch", "lmdeploy", "transformers"} & set(sys.modules)))
 """
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "HF_HUB_OFFLINE": "1", "HF_HOME": str(tmp_path)}
     environment.pop("HF_HUB_CACHE", None)
     done = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True)
-    assert done.stdout.splitlines() == [
-        f"engine.model: org/absent is not in the model cache of this machine ({tmp_path}/hub)",
-        "[]",
-    ], done.stderr
+    assert f"org/absent is not in the model cache of this machine ({tmp_path}/hub)" in done.stderr
+    assert done.stdout == "[]\n"
 
 
 @pytest.mark.skipif("lmdeploy" in sys.modules, reason="LMDeploy is installed beside us")
-def test_a_missing_package_is_bad_input_with_its_cure(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_missing_package_is_bad_input_and_its_cure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "config.json").write_text("{}")
     monkeypatch.setitem(sys.modules, "lmdeploy", None)
     with pytest.raises(EngineConfigError, match="cannot be imported") as caught:

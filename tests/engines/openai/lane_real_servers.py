@@ -3,7 +3,6 @@
 Not of the test-suite (its name is no test_*.py): it takes minutes and, for vLLM, 3.5 GB (tools/test_servers.sh).
 """
 
-import http.client
 import json
 import os
 import signal
@@ -15,14 +14,15 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
+from urllib.request import urlopen
 
 import pytest
 import yaml
 
-from kgqa_hpc.engines.engine import Request
 from kgqa_hpc.engines.openai.engine import OpenAIEngine
 from kgqa_hpc.engines.openai.settings import OpenAISettings
-from tests.engines.asking import an_object, answers_of
+from tests.dataset.conftest import records_of
+from tests.engines.asking import an_object, answers_of, user
 from tests.engines.test_contract import SERVER
 from tests.waiting import wait_for
 
@@ -81,14 +81,9 @@ class Server:
     def _healthy(self) -> bool:
         assert self._process is not None
         assert self._process.poll() is None, self._log.read_text(errors="replace")[-3000:]
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=5)
-        try:
-            connection.request("GET", "/health")
-            return connection.getresponse().status == 200
-        except OSError:
-            return False
-        finally:
-            connection.close()
+        with suppress(OSError), urlopen(f"http://127.0.0.1:{self.port}/health", timeout=5) as answer:
+            return bool(answer.status == 200)
+        return False
 
 
 @pytest.fixture(scope="module", params=[(llama, "gbnf"), (vllm, "grammar")], ids=["llama.cpp", "vllm"])
@@ -105,13 +100,11 @@ def server(
 
 
 def test_quotes_newlines_and_other_alphabets_pass_and_the_form_is_kept(server: tuple[Server, str]) -> None:
+    sampled = {"max_tokens": 200, "temperature": 0.9, "schema": SCHEMA}
     engine = OpenAIEngine(OpenAISettings(model="smol", base_url=server[0].url, concurrency=4))
     try:
         engine.preflight([SCHEMA])
-        asked = [
-            Request(f"r{n}", ({"role": "user", "content": "Say something short."},), 200, 0.9, n, SCHEMA)
-            for n in range(24)
-        ]
+        asked = [user("Say something short.", id=f"r{n}", seed=n, **sampled) for n in range(24)]
         answers = answers_of(engine, asked).values()
     finally:
         engine.close()
@@ -153,9 +146,7 @@ def complete_run(folder: Path, config_name: str, engine: dict[str, Any], disturb
     return run
 
 
-def test_a_run_is_complete_though_its_server_was_killed_in_the_middle(
-    server: tuple[Server, str], tmp_path: Path
-) -> None:
+def test_a_run_is_complete_though_its_server_was_killed(server: tuple[Server, str], tmp_path: Path) -> None:
     running, mode = server
     engine = {"kind": "openai", "model": "smol", "base_url": running.url, "concurrency": 4}
 
@@ -164,10 +155,9 @@ def test_a_run_is_complete_though_its_server_was_killed_in_the_middle(
         running.start()
 
     run = complete_run(tmp_path, "demo", engine, restart)
-    files = [run / "dataset" / f"{name}.jsonl" for name in ("accepted", "rejected")]
-    lines = [line for file in files for line in file.read_bytes().splitlines()]
-    assert lines
-    engines = [json.loads(line)["provenance"]["engine"]["generate"] for line in lines]
+    records = records_of(run / "dataset", "accepted", "rejected")
+    assert records
+    engines = [record["provenance"]["engine"]["generate"] for record in records]
     assert {engine["structured"] for engine in engines} == {mode}
     assert all(engine["server"] for engine in engines)
 

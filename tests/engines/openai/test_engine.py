@@ -91,16 +91,9 @@ def test_a_body_that_trickles_for_ever_is_given_up_and_asked_for_again(start: St
     assert ask(start(timeout_s=2.0, max_retries=30), ["1 loris"])["1 loris"].finish == "stop"
 
 
-def test_what_is_the_requests_own_fault_is_an_error_and_harms_no_other(
-    server: FaultServer, start: Start
-) -> None:
-    expected = {
-        "1 context": "error",
-        "2 filter": "refusal",
-        "3 cut": "length",
-        "4 fine": "stop",
-        "5 always500": "error",
-    }
+def test_a_requests_own_fault_is_an_error_and_harms_no_other(server: FaultServer, start: Start) -> None:
+    expected = {"1 context": "error", "2 filter": "refusal", "3 cut": "length", "4 fine": "stop"}
+    expected["5 always500"] = "error"
     answers = ask(start(max_retries=2), list(expected))
     assert {p: a.finish for p, a in answers.items()} == expected
     assert server.seen["1 context"] == 1, "asked again in vain"
@@ -115,9 +108,7 @@ def test_no_item_is_lost_to_a_server_that_is_down_for_a_while(server: FaultServe
         assert {a.finish for a in ask(engine, [f"{n} fine" for n in range(6)]).values()} == {"stop"}
 
 
-def test_a_server_that_stays_down_ends_the_engine_rather_than_the_items(
-    server: FaultServer, start: Start
-) -> None:
+def test_a_server_that_stays_down_ends_the_engine_not_the_items(server: FaultServer, start: Start) -> None:
     engine = start(max_retries=0, start_timeout_s=0.5)
     server.down = True
     with pytest.raises(ConnectionError, match="no server has answered"):
@@ -135,9 +126,7 @@ def test_load_adapts_to_what_the_server_bears(server: FaultServer, start: Start)
     assert engine._lanes.lanes[0].limit < 64
 
 
-def test_several_servers_share_the_work_and_a_dead_one_costs_nothing(
-    server: FaultServer, start: Start
-) -> None:
+def test_servers_share_the_work_and_a_dead_one_costs_nothing(server: FaultServer, start: Start) -> None:
     with fault_server() as second:
         engine = start(server.url, second.url)
         # Nobody is answered until both are at work: else one that answers at once gets everything.
@@ -232,17 +221,15 @@ def test_the_strongest_form_that_the_server_keeps_to_is_sent_and_recorded(
     assert "structured" not in engine.info.identity(), "a run may go on when the server is another"
 
 
-@pytest.mark.parametrize(
-    "own_words",
-    [
-        ("as you like", "stop"),
-        ('{"greeting": "Hello!"}', "stop"),
-        ('{"greeting": "Hello, my', "length"),
-        ('{"gree', "length"),
-        ("{greeting: 'Hello, my", "length"),
-        ('["Hello, my', "length"),
-    ],
-)
+CUT_OFF = ('{"greeting": "Hello, my', '{"gree', "{greeting: 'Hello, my", '["Hello, my')
+OWN_WORDS = [
+    ("as you like", "stop"),
+    ('{"greeting": "Hello!"}', "stop"),
+    *((text, "length") for text in CUT_OFF),
+]
+
+
+@pytest.mark.parametrize("own_words", OWN_WORDS)
 def test_a_server_that_accepts_schemas_and_ignores_them_is_found_out(
     server: FaultServer, start: Start, own_words: tuple[str, str]
 ) -> None:
@@ -262,9 +249,7 @@ def test_cancel_aborts_at_once_even_what_waits_for_a_retry(server: FaultServer, 
     assert len({a.id for a in answers}) == len(answers)
 
 
-def test_what_is_passed_through_reaches_the_server_and_the_provenance(
-    server: FaultServer, start: Start
-) -> None:
+def test_what_is_passed_through_reaches_server_and_provenance(server: FaultServer, start: Start) -> None:
     engine = start(
         generation={"top_p": 0.9, "extra": {"min_tokens": 3}},
         chat_template_kwargs={"enable_thinking": False},
@@ -279,9 +264,7 @@ def test_what_is_passed_through_reaches_the_server_and_the_provenance(
         OpenAISettings(model="m", extra_body={"seed": 1})
 
 
-def test_a_thought_has_its_own_tokens_and_the_sampling_of_its_family(
-    server: FaultServer, start: Start
-) -> None:
+def test_a_thought_has_its_own_tokens_and_its_familys_sampling(server: FaultServer, start: Start) -> None:
     engine = start(model="Qwen3-8B", thinking=True, thinking_tokens=500)
     ask(engine, ["1 fine"])
     body = server.bodies[-1]

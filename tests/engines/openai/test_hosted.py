@@ -46,11 +46,8 @@ def test_every_vendor_answers_and_the_provenance_says_what_was_agreed(name: str)
 
 def test_parameters_are_left_out_that_a_vendor_refuses_without_a_reason_or_the_configuration_names() -> None:
     seen: list[dict[str, Any]] = []
-    moody = dataclasses.replace(
-        VENDORS["anthropic"],
-        keeps=STRUCTURED,
-        refusals=[(has("seed", "temperature"), (400, {"error": "Bad Request"}, {}))],
-    )
+    refusals = [(has("seed", "temperature"), (400, {"error": "Bad Request"}, {}))]
+    moody = dataclasses.replace(VENDORS["anthropic"], keeps=STRUCTURED, refusals=refusals)
     with vendors_server(moody, seen, KEY) as address:
         settings = {"model": "m", "base_url": f"{address}/v1", "api_key_env": "VENDOR_KEY"}
         engine = OpenAIEngine(OpenAISettings(**settings))
@@ -61,15 +58,10 @@ def test_parameters_are_left_out_that_a_vendor_refuses_without_a_reason_or_the_c
     assert not any({"seed", "temperature"} & body.keys() for body in seen)
 
 
-@pytest.mark.parametrize(
-    "wrong",
-    [
-        {"headers": {"api-key": "sk-123"}},
-        {"headers": {"X": "$lower"}},
-        {"headers": {"a b": "c"}},
-        {"omit": ["messages"]},
-    ],
-)
+WRONG = [{"headers": {"api-key": "sk-123"}}, {"headers": {"X": "$lower"}}, {"headers": {"a b": "c"}}]
+
+
+@pytest.mark.parametrize("wrong", [*WRONG, {"omit": ["messages"]}])
 def test_a_key_in_the_configuration_and_what_cannot_be_left_out_are_refused(wrong: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match=r"must|should be"):
         OpenAISettings(model="m", **wrong)

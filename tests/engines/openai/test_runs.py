@@ -21,6 +21,7 @@ from kgqa_hpc.run import Run
 from kgqa_hpc.status import render as status_render
 from kgqa_hpc.store.run_folder import RunFolder
 from tests.chat_program import ANSWER, TEXT
+from tests.dataset.conftest import records_of
 from tests.project import CONFIG, write_graph
 from tests.servers import chat_server, completion
 
@@ -95,7 +96,7 @@ def lines(path: Path) -> list[dict[str, Any]]:
 
 
 def records(run: Path) -> list[dict[str, Any]]:
-    return lines(run / "dataset/accepted.jsonl") + lines(run / "dataset/rejected.jsonl")
+    return records_of(run / "dataset", "accepted", "rejected")
 
 
 def test_refusals_stand_in_status_log_and_metrics_after_the_run(served: tuple[Path, Moody]) -> None:
@@ -136,9 +137,8 @@ def test_runs_with_thoughts_of_different_steps_are_combined(run: Path, tmp_path:
     steps = "passes: [{name: main, steps: [generate, {use: judge, as: strict}]}]\n"
     second = merged(tmp_path, Moody(), steps)
     combine(tmp_path / "both", [RunFolder(run), RunFolder(second)], mixed=True)
-    for name in ("accepted", "rejected"):
-        for record in lines(tmp_path / f"both/{name}.jsonl"):
-            assert record["thoughts"]["generate"].startswith("Thought ")
+    for record in records_of(tmp_path / "both", "accepted", "rejected"):
+        assert record["thoughts"]["generate"].startswith("Thought ")
     thoughts = pq.read_schema(next((tmp_path / "both").rglob("*.parquet"))).field("thoughts").type
     assert {field.name for field in thoughts} == {"generate", "judge", "strict"}
 
