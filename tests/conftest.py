@@ -50,7 +50,6 @@ foreign/test_hostile_names.py::test_every_verb foreign/test_limits.py::test_a_pa
 foreign/test_server.py::test_absurd foreign/test_terminal.py graphlets/test_graph_tool.py
 graphlets/test_sample.py::test_every_occurrence graphlets/test_sample_by_draws.py::test_estimates_miss
 plugins/batch_api/test_engine.py::test_a_kill plugins/batch_api/test_engine.py::test_a_run_killed
-plugins/biokg/hydrate/test_hydrate.py::test_a_hydration_killed
 plugins/evaluation/test_human_page.py::test_not_qualified
 plugins/evaluation/test_statistics.py::test_intervals_cover plugins/evaluation/test_study.py::test_a_study_extended
 plugins/evaluation/test_study_variants.py::test_anchor_kinds_have
