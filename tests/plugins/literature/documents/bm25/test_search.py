@@ -24,13 +24,13 @@ def build(target: Path, *documents: Path, shards: int = 1, stem: bool = False) -
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[int, Bm25Index]]:
-    """3,000 documents of very different lengths, Zipf's words, in one, two and seven shards."""
+    """1,000 documents of very different lengths, Zipf's words, in one, two and seven shards."""
     print("seed", SEED)
     rng, folder = random.Random(SEED), tmp_path_factory.mktemp("made")
     weights = [1 / (rank + 1) for rank in range(len(WORDS))]
     rows = [
         {"id": f"d{n}", "title": "", "text": " ".join(rng.choices(WORDS, weights, k=rng.randrange(1, 200)))}
-        for n in range(3000)
+        for n in range(1000)
     ]
     path = jsonl(folder / "made.jsonl", rows)
     return path, {shards: build(folder / str(shards), path, shards=shards) for shards in (1, 2, 7)}
@@ -43,7 +43,7 @@ def _queries(number: int, rng: random.Random) -> list[str]:
 @pytest.mark.parametrize("shards", [2, 7])
 def test_ranks_and_scores_do_not_depend_on_the_number_of_shards(made, shards: int) -> None:
     _, indexes = made
-    for query in _queries(300, random.Random(SEED)):
+    for query in _queries(100, random.Random(SEED)):
         one = [(hit.id, hit.score) for hit in indexes[1].search(query)]
         other = [(hit.id, hit.score) for hit in indexes[shards].search(query)]
         assert one == other, query
@@ -69,7 +69,7 @@ def _shared(index: Bm25Index, documents: list[Document], queries: list[str]) -> 
 def test_the_ten_best_are_those_of_an_independent_bm25_over_the_same_terms(made) -> None:
     path, indexes = made
     documents = list(read_documents([path]))
-    assert _shared(indexes[7], documents, _queries(300, random.Random(SEED + 1))) >= 0.99
+    assert _shared(indexes[7], documents, _queries(100, random.Random(SEED + 1))) >= 0.99
 
 
 def test_scores_are_those_of_the_formula(tmp_path: Path) -> None:
@@ -130,6 +130,6 @@ def test_real_titles_find_their_documents_and_the_same_ten_everywhere(sample: Pa
     assert first / len(titled) >= 0.97
     queries = [document.title for document in titled]
     queries += [" ".join(document.text.split()[::9]) for document in documents if len(document.text) > 300]
-    for query in queries:
+    for query in queries[::3]:
         assert [hit.id for hit in whole.search(query)] == [hit.id for hit in seven.search(query)], query
-    assert _shared(whole, documents, queries) >= 0.99
+    assert _shared(whole, documents, queries[::3]) >= 0.99
