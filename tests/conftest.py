@@ -55,7 +55,7 @@ plugins/evaluation/test_statistics.py::test_intervals_cover plugins/evaluation/t
 plugins/evaluation/test_study_variants.py::test_anchor_kinds_have
 plugins/evaluation/test_study_variants.py::test_models_are_compared plugins/gasl/test_plan.py::test_every_answer
 plugins/gasl/test_plan.py::test_no_script plugins/gasl/test_state.py::test_a_killed_script
-plugins/reasoning/test_puzzles.py::test_every_conclusion_of_1000 report/test_browser.py
+plugins/reasoning/test_puzzles.py::test_every_conclusion_of_300 report/test_browser.py
 report/test_graphs.py::test_a_count_larger_than_the_memory report/test_graphs.py::test_another_process_draws
 store/test_faults.py test_docs.py::test_every_cell test_docs.py::test_every_command
 test_docs.py::test_the_python_examples test_extending.py test_grow.py::test_a_growth_stopped

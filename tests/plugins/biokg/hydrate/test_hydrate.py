@@ -231,20 +231,20 @@ def test_a_dead_service_is_left_alone_after_some_ids(named, web, service):
 def test_requests_keep_the_pace_and_each_answer_is_on_disk_before_the_next_request(
     named, web, service, monkeypatch, tmp_path
 ):
-    now, kept = [1000.0], []  # a clock on which nothing but waiting takes time
+    now, answers = [1000.0], []  # a clock on which nothing but waiting takes time
 
-    def kept_so_far():
-        kept.append(b"".join(path.read_bytes() for path in tmp_path.glob("cache/*")))
+    def read_clock():
+        answers.append(b"".join(path.read_bytes() for path in tmp_path.glob("cache/*")))
         return now[0]
 
-    service.clock = kept_so_far
+    service.clock = read_clock
     clock = SimpleNamespace(monotonic=lambda: now[0], sleep=lambda seconds: now.append(now.pop() + seconds))
     monkeypatch.setattr("kgqa_hpc.plugins.biokg.spaces.time", clock)
     named(web(per_second=5), web=True)
     (first, _), (second, _) = service.asked
     assert second - first == pytest.approx(0.2)
-    assert kept[0] == b""  # so that a kill loses none
-    assert b"gene 100" in kept[1]
+    assert answers[0] == b""
+    assert b"gene 100" in answers[1]  # a kill loses none
 
 
 def test_a_torn_line_of_the_kept_answers_is_cut_and_asked_for_again(named, web, service, tmp_path):
