@@ -147,19 +147,10 @@ list(engine.generate(Mailbox.holding(requests(4))))
 
 
 @pytest.mark.parametrize(
-    ("name", "when"),
-    [
-        ("upload", "before"),
-        ("record:sending", "before"),
-        ("record:sending", "after"),
-        ("create", "after"),
-        ("record:sent", "after"),
-        ("look", "after"),
-        ("lines", "after"),
-        ("record:ended", "before"),
-        ("record:ended", "after"),
-    ],
-)
+    ("name", "when"),  # whatever differs on the disk or at the service
+    [("record:sending", "before"), ("record:sending", "after"), ("create", "after"), ("record:sent", "after"),
+     ("record:ended", "before"), ("record:ended", "after")],
+)  # fmt: skip
 def test_a_kill_at_any_moment_never_pays_twice(
     service: BatchService, start: Start, tmp_path: Path, name: str, when: str
 ) -> None:

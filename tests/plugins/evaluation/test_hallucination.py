@@ -75,10 +75,7 @@ def test_audits_by_different_judges_are_refused_and_missing_votes_are_in_no_rate
         audit(before, write_audit(tmp_path / "after.jsonl", {"a": 0.1}), resamples=10)
     votes = [{"a": {"ok": n > 0}, **({"b": {"ok": False}} if n < 2 else {})} for n in range(4)]
     gaps = [{"id": str(n), "verdicts": verdicts} for n, verdicts in enumerate(votes)]
-    assert audit(before, jsonl(tmp_path / "gaps.jsonl", gaps), resamples=10)["after"] == {
-        "a": 0.25,
-        "b": 1.0,
-    }
+    assert audit(before, jsonl(tmp_path / "gaps.jsonl", gaps), resamples=10)["after"] == {"a": 0.25, "b": 1.0}
 
 
 def test_a_judge_without_a_hallucination_left_has_no_factor_and_no_upper_end(tmp_path: Path) -> None:

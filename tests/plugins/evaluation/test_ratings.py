@@ -230,17 +230,3 @@ def test_what_is_written_is_read_back_and_is_no_formula(tmp_path: Path, rows: li
     for text in (text for row in rows for text in row):
         assert unguard(guard(text)) == text
         assert guard(text)[:1] not in set("=+-@\t\r")
-
-
-@on_one_folder
-@given(
-    st.lists(
-        st.one_of(st.none(), st.lists(st.integers(1, 5), min_size=5, max_size=5)), min_size=1, max_size=12
-    )
-)
-def test_both_forms_of_the_same_ratings_say_the_same(tmp_path: Path, scores: list[list[int] | None]) -> None:
-    rows = [[str(i), *map(str, row or [""] * 5)] for i, row in enumerate(scores)]
-    (tmp_path / "long").mkdir(exist_ok=True)
-    forms = wide(tmp_path / "r.csv", rows), long(tmp_path / "long" / "r.csv", rows)
-    first, second = (analyse(read_ratings([path])) for path in forms)
-    assert first == second

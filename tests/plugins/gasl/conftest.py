@@ -28,10 +28,7 @@ def _block(language: str) -> str:
 NODES, EDGES = _block("csv nodes.csv"), _block("csv edges.csv")
 ANSWERS = json.loads(_block("json answers.json"))
 ANSWERS["Name of the person"]["p2"] = "Ben Okoye"
-ANSWERS["Both names by alphabet, with & between"] = {
-    "2": "A. Ruiz & Ben Okoye",
-    "*": "Ana Ruiz & Ben Okoye",
-}
+ANSWERS["Both names by alphabet, with & between"] = {"2": "A. Ruiz & Ben Okoye", "*": "Ana Ruiz & Ben Okoye"}
 
 Run = Callable[..., Result]
 

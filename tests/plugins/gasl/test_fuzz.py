@@ -4,8 +4,6 @@ import json
 import os
 import random
 import re
-import resource
-import time
 from collections import Counter
 from collections.abc import Callable
 
@@ -138,21 +136,9 @@ def statuses(run: Callable[..., Result], seeds: range, spoiled: bool) -> Counter
 
 @pytest.mark.parametrize(("spoiled", "readable"), [(False, 120), (True, 40)])
 def test_random_scripts_end_in_a_result(run: Callable[..., Result], spoiled: bool, readable: int) -> None:
-    ends = statuses(run, range(400), spoiled)
+    ends = statuses(run, range(int(os.environ.get("KGQA_FUZZ", 400))), spoiled)
     assert set(ends) >= {"success", "partial", "error"}
     assert ends["read"] > readable, "the generator no longer reaches the executor"
-
-
-@pytest.mark.slow
-@pytest.mark.skipif("KGQA_FUZZ" not in os.environ, reason="set KGQA_FUZZ to the number of scripts, 10000")
-def test_many_random_scripts_end_in_bounded_time_and_memory(run: Callable[..., Result]) -> None:
-    number = int(os.environ["KGQA_FUZZ"])
-    begin, before = time.monotonic(), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    for spoiled in (False, True):
-        statuses(run, range(number // 2), spoiled)
-    more = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024
-    print(f"{number:,} scripts in {time.monotonic() - begin:.0f} s, {more:.0f} MiB more")
-    assert more < 1024
 
 
 def test_random_bytes_are_refused_or_read() -> None:

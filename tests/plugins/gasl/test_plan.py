@@ -1,5 +1,5 @@
 """The step `plan`: scripts run on the evidence within a bounded time and memory, their results are shown, and the
-answer is the result of execution; whole runs of it are what their scripts give, and kills leave no trace.
+answer is the result of execution, in whole runs too.
 """
 
 import json
@@ -13,13 +13,13 @@ import yaml
 from kgqa_hpc.anchors.anchor import Anchor, Node, Relation
 from kgqa_hpc.engines.engine import Response
 from kgqa_hpc.plugins.gasl import plan as plan_step
-from kgqa_hpc.plugins.gasl.plan import ROUNDS, run_on
+from kgqa_hpc.plugins.gasl.plan import run_on
 from kgqa_hpc.plugins.gasl.script import answers_of
 from kgqa_hpc.steps.item import Item
 from kgqa_hpc.steps.step import Ask, Done, Outcome, Reject, Retry, Step
-from kgqa_hpc.store.run_folder import RunFolder
 from kgqa_hpc.store.shards import AnchorsFile
-from tests.families.conftest import finished, lines, sampled, whole_and_killed
+from tests.families.conftest import finished, lines, sampled
+from tests.project import write_tables
 from tests.record_runs import chain_of
 from tests.work.rig import Processes
 
@@ -186,47 +186,18 @@ def test_the_budget_counts_all_turns_alike_before_and_after_a_kill() -> None:
 
 
 CONFIG = Path(__file__).parents[3] / "configs" / "plan.yaml"
-KINDS = ("gene", "disease", "phenotype")
 
 
-@pytest.fixture(scope="module")
-def graph(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    """300 nodes of three types, each linked to six others, as two files."""
-    folder = tmp_path_factory.mktemp("graph")
-    nodes = [f"n{i},Node number {i},{KINDS[i % 3]}" for i in range(300)]
-    edges = [f"n{i},n{(i + k) % 300},linked_to" for i in range(300) for k in (1, 7, 20)]
-    (folder / "nodes.csv").write_text("\n".join(["id,name,type", *nodes, ""]))
-    (folder / "edges.csv").write_text("\n".join(["source_id,target_id,type", *edges, ""]))
-    files = {name: str(folder / f"{name}.csv") for name in ("nodes", "edges")}
-    return {"source": "csv", **files, "min_degree": 0}
-
-
-def prepared(folder: Path, graph: dict[str, Any], number: int, **engine: Any) -> RunFolder:
-    """The shipped configuration with another graph, the scripted engine and more items."""
+def test_every_answer_is_what_its_script_gives_on_its_evidence(tmp_path: Path, processes: Processes) -> None:
+    nodes = [(f"n{i}", f"Node number {i}", ("gene", "disease", "phenotype")[i % 3]) for i in range(300)]
+    edges = [(f"n{i}", f"n{(i + k) % 300}", "linked_to") for i in range(300) for k in (1, 7, 20)]
+    write_tables(tmp_path, nodes, edges)
+    files = {name: str(tmp_path / f"{name}.csv") for name in ("nodes", "edges")}
+    graph = {"source": "csv", **files, "min_degree": 0}
     config = yaml.safe_load(CONFIG.read_text())
-    config |= {"graph": graph, "engine": {"kind": "scripted", "accept": 0.3, **engine}}
-    config["anchors"]["number"] = number
-    config["runtime"] = {"shard_size": 20, "commit_every": 1, "lease": 2}
-    return sampled(folder, config)
-
-
-@pytest.mark.slow
-def test_a_run_killed_in_mid_plan_ends_in_the_same_bytes(
-    tmp_path: Path, graph: dict[str, Any], processes: Processes
-) -> None:
-    whole, killed = whole_and_killed(
-        lambda name, **engine: prepared(tmp_path / name, graph, 100, **engine), processes
-    )
-    assert killed == whole
-    rounds = {record["rounds"] for record in lines(killed["accepted.jsonl"])}
-    assert max(rounds) >= 3
-    assert rounds <= set(range(1, ROUNDS))
-
-
-def test_every_answer_is_what_its_script_gives_on_its_evidence(
-    tmp_path: Path, graph: dict[str, Any], processes: Processes
-) -> None:
-    run = prepared(tmp_path, graph, 300)
+    config |= {"graph": graph, "engine": {"kind": "scripted", "accept": 0.3}, "runtime": {"shard_size": 20}}
+    config["anchors"]["number"] = 100
+    run = sampled(tmp_path, config)
     found = finished(run, processes)
     with AnchorsFile(run.anchors) as file:
         anchors = {row["id"]: Anchor.from_dict(row) for row in file.rows()}

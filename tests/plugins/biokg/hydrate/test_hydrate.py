@@ -1,7 +1,5 @@
 # ruff: noqa: E501 - a case is one line
 
-import subprocess
-import sys
 from collections import Counter
 from pathlib import Path
 from types import SimpleNamespace
@@ -12,12 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kgqa_hpc.errors import ConfigError, GraphFormatError
-from kgqa_hpc.kg.file import read_graph, write_graph
+from kgqa_hpc.kg.file import write_graph
 from kgqa_hpc.plugins.biokg.hydrate import cleaned, hydrate
 from kgqa_hpc.plugins.biokg.recipe import Rules, Space, load_recipe
 from kgqa_hpc.plugins.biokg.spaces import read_names
 from kgqa_hpc.text import services
-from tests.waiting import wait_for
 
 COMPOUNDS = {
     "table": "COMPOUND.tsv",
@@ -231,14 +228,23 @@ def test_a_dead_service_is_left_alone_after_some_ids(named, web, service):
     assert len(service.asked) == 1
 
 
-def test_requests_keep_the_pace_that_is_allowed(named, web, service, monkeypatch):
-    now = [1000.0]  # a clock on which nothing but waiting takes time
-    service.clock = lambda: now[0]
-    clock = SimpleNamespace(monotonic=service.clock, sleep=lambda seconds: now.append(now.pop() + seconds))
+def test_requests_keep_the_pace_and_each_answer_is_on_disk_before_the_next_request(
+    named, web, service, monkeypatch, tmp_path
+):
+    now, answers = [1000.0], []  # a clock on which nothing but waiting takes time
+
+    def read_clock():
+        answers.append(b"".join(path.read_bytes() for path in tmp_path.glob("cache/*")))
+        return now[0]
+
+    service.clock = read_clock
+    clock = SimpleNamespace(monotonic=lambda: now[0], sleep=lambda seconds: now.append(now.pop() + seconds))
     monkeypatch.setattr("kgqa_hpc.plugins.biokg.spaces.time", clock)
     named(web(per_second=5), web=True)
     (first, _), (second, _) = service.asked
     assert second - first == pytest.approx(0.2)
+    assert answers[0] == b""
+    assert b"gene 100" in answers[1]  # a kill loses none
 
 
 def test_a_torn_line_of_the_kept_answers_is_cut_and_asked_for_again(named, web, service, tmp_path):
@@ -249,39 +255,6 @@ def test_a_torn_line_of_the_kept_answers_is_cut_and_asked_for_again(named, web, 
     assert named(web(), web=True)[0].names[6] == "gene 200"
     assert asked(service) == ["100", "200", "200"]
     assert file.read_bytes() == whole
-
-
-KILLED = """
-import sys
-from pathlib import Path
-from kgqa_hpc.kg.file import read_graph, write_graph
-from kgqa_hpc.plugins.biokg.hydrate import hydrate
-from kgqa_hpc.plugins.biokg.recipe import load_recipe
-tables, cache, source, target = map(Path, sys.argv[1:])
-named, _ = hydrate(read_graph(source), load_recipe(tables / "recipe.yaml"), folder=tables, cache=cache, web=True)
-write_graph(target, named)
-"""
-
-
-def test_a_hydration_killed_half_way_goes_on_and_gives_the_same_bytes(graph, web, tables, service, tmp_path):
-    service.mood["200"] = "silent"
-    web()
-    write_graph(tmp_path / "kg.h5", graph)
-    words = [sys.executable, "-c", KILLED, str(tables), str(tmp_path / "cache"), str(tmp_path / "kg.h5")]
-    process = subprocess.Popen([*words, str(tmp_path / "killed.h5")])
-    try:  # the answer to the first id is on disk by then
-        wait_for(lambda: "200" in asked(service) or process.poll() is not None, "the second")
-        assert process.poll() is None
-    finally:
-        process.kill()
-        process.wait()
-    assert not (tmp_path / "killed.h5").exists()
-    service.mood.clear()
-    for name in ("one.h5", "two.h5"):
-        subprocess.run([*words, str(tmp_path / name)], check=True)
-    assert read_graph(tmp_path / "one.h5").names[5:7].tolist() == ["gene 100", "gene 200"]
-    assert (tmp_path / "one.h5").read_bytes() == (tmp_path / "two.h5").read_bytes()
-    assert asked(service) == ["100", "200", "200"]
 
 
 @pytest.mark.parametrize(

@@ -1,24 +1,13 @@
-"""OREGANO's arithmetic on a twin: files of its form, in which every published kind of figure is planted at a hundredth.
+"""OREGANO's names on a twin: files of its form, in which every published kind of name is planted at a hundredth."""
 
-The figures are counted here from the planted rows by plain sets, in the order in which the paper drops: codes and
-nodes without a name first, then degree 3 to 100 once, on simple undirected edges.
-"""
-
-import random
 import shutil
-from collections import Counter, defaultdict
+from collections import defaultdict
 from pathlib import Path
 
-import pytest
-
-from kgqa_hpc.kg.describe import stats
-from kgqa_hpc.kg.reduce import reduce_to
-from kgqa_hpc.kg.settings import GraphConfig
 from kgqa_hpc.plugins.biokg.hydrate import hydrate
 from kgqa_hpc.plugins.biokg.recipe import EntityClass, load_recipe
 
 RECIPE = Path(__file__).parents[4] / "configs" / "hydrate_oregano.yaml"
-SEED = 20261122
 # How many nodes each class has, by what names them first: the paper's Appendix B, divided by a hundred.
 PLANTED = {
     "compound": {"given": 52, "pubchem_compound": 246, "drugbank": 9, "npass": 12, "sider": 2, "pharmgkb": 1},
@@ -36,8 +25,8 @@ PLANTED = {
 GIVEN = {"compound": "WIKIPEDIA", "activity": "NAME_DRUGBANK", "effect": "NAME_DRUGBANK"}
 
 
-def plant(folder: Path) -> tuple[dict[str, str], list[tuple[str, str, str]]]:
-    """Write all files; returns the name of each node and the rows of triples."""
+def plant(folder: Path) -> dict[str, str]:
+    """Write all files; returns the name of each node."""
     shutil.copy(RECIPE, folder / "recipe.yaml")
     recipe = load_recipe(RECIPE)
     names: dict[str, str] = {}
@@ -60,10 +49,10 @@ def plant(folder: Path) -> tuple[dict[str, str], list[tuple[str, str, str]]]:
             terms = (f"[Term]\nid: {key}\nname: {text}\n" for key, text in names_of.items())
             lines = ["format-version: 1.2\n", *terms]
         (folder / (space.obo or space.table)).write_text("\n".join(lines), encoding="utf-8")
-    triples = _triples(list(names))
-    text = "".join("\t".join(row) + "\n" for row in triples)
+    rows = [f"{node}\tacts_in\t{node}\n" for node in names]
+    text = "".join([*rows, f"{next(iter(names))}\thas_code\tB01XA\n"])
     (folder / "OREGANO_V2.1.tsv").write_text(text, encoding="utf-8")
-    return names, triples
+    return names
 
 
 def _entity(node: str, known: EntityClass, space: str | None, tables: dict, spaces: dict) -> str:
@@ -86,40 +75,9 @@ def _entity(node: str, known: EntityClass, space: str | None, tables: dict, spac
     return name
 
 
-def _triples(nodes: list[str]) -> list[tuple[str, str, str]]:
-    """8,000 rows: repeated ones, pairs of two predicates and of both directions, a hub, loops, codes."""
-    print("seed", SEED)
-    rng = random.Random(SEED)
-    rows = [(node, "acts_in", rng.choice(nodes)) for node in nodes]
-    kinds = [f"relation_{number}" for number in range(17)]
-    rows += [(rng.choice(nodes[:300]), rng.choice(kinds), rng.choice(nodes)) for _ in range(1500)]
-    rows += [(nodes[5], "has_target", node) for node in nodes[100:260]]
-    rows += [(rng.choice(nodes), "has_code", f"B{rng.randrange(33):02d}XA") for _ in range(60)]
-    rows += [(target, kind, source) for source, kind, target in rng.sample(rows[:1500], 100)]
-    rows += [(source, "other", target) for source, _, target in rng.sample(rows[:1500], 200)]
-    return [*rows, *rng.sample(rows, 50)]
-
-
-def reduced_by_hand(names: dict[str, str], triples: list[tuple[str, str, str]]) -> tuple[int, int]:
-    pairs = {
-        frozenset((source, target))
-        for source, kind, target in triples
-        if kind != "has_code" and source != target and names.get(source) and names.get(target)
-    }
-    degree = Counter(node for pair in pairs for node in pair)
-    kept = {node for node, count in degree.items() if 3 <= count <= 100}
-    return len(kept), sum(pair <= kept for pair in pairs)
-
-
-@pytest.fixture(scope="module")
-def planted(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("oregano")
-    return folder, *plant(folder)
-
-
-def test_each_class_is_named_by_the_papers_order_of_spaces(load, planted):
-    folder, names, _ = planted
-    graph, report = hydrate(load("oregano", path=folder), load_recipe(folder / "recipe.yaml"), folder=folder)
+def test_each_class_is_named_by_the_papers_order_of_spaces(load, tmp_path):
+    names, recipe = plant(tmp_path), load_recipe(tmp_path / "recipe.yaml")
+    graph, report = hydrate(load("oregano", path=tmp_path), recipe, folder=tmp_path)
     for kind, counts in PLANTED.items():
         named = {space: count for space, count in counts.items() if space}
         assert report["classes"][kind]["by_space"] == named, kind
@@ -127,12 +85,3 @@ def test_each_class_is_named_by_the_papers_order_of_spaces(load, planted):
     hydrated = dict(zip(graph.node_ids.tolist(), graph.names.tolist(), strict=True))
     assert {node: hydrated[node] for node in names} == names
     assert report["classes"]["code"]["named"] == 0
-
-
-def test_reduction_drops_codes_and_the_unnamed_before_degrees_are_counted(load, planted):
-    folder, names, triples = planted
-    graph = load("oregano", path=folder, hydrate=folder / "recipe.yaml")
-    reduced = reduce_to(graph, GraphConfig(exclude_edge_types=["has_code"])).graph
-    assert (reduced.num_nodes, stats(reduced)["simple_edges"]) == reduced_by_hand(names, triples)
-    everyone = {node: "named" for row in triples for node in (row[0], row[2])}
-    assert reduced_by_hand(everyone, triples) != reduced_by_hand(names, triples)

@@ -16,9 +16,6 @@ from kgqa_hpc.plugins.literature.documents.read import changes, read_documents
 from kgqa_hpc.plugins.literature.documents.xml import CHUNK_CHARACTERS
 from tests.plugins.literature.builders import deletion, medline, record
 
-# Counted by looking for the elements in the files themselves (xml.etree, whole files).
-WHEEL_COUNTS = {"pubmed20n0014.xml.gz": (30000, 30000, 15168), "pubmed21n1298.xml.gz": (20788, 20783, 2343)}
-
 
 def _only(path: Path) -> Document:
     (document,) = read_documents([path])
@@ -97,25 +94,25 @@ def test_the_sample_has_the_counts_that_were_counted_by_hand(sample: Path) -> No
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", WHEEL_COUNTS)
-def test_each_of_50788_real_records_has_the_text_that_a_plain_parse_finds(wheel: Path, name: str) -> None:
-    records, standing, without = WHEEL_COUNTS[name]
-    documents = [make() for _, _, make in changes(wheel / "data" / name) if make is not None]
-    ours = {(document.id, document.version): document for document in documents}
-    assert len(documents) == len(ours) == records
-    assert len({document.id for document in documents}) == standing
-    assert sum(not document.text for document in documents) == without
+@pytest.mark.parametrize("name", ["pubmed20n0014.xml.gz", "pubmed21n1298.xml.gz"])
+def test_every_tenth_of_50788_real_records_has_the_text_that_a_plain_parse_finds(
+    wheel: Path, tmp_path: Path, name: str
+) -> None:
     xml = gzip.decompress((wheel / "data" / name).read_bytes())
-    # Without what follows the article: three quarters of a file are lists of references and subjects.
-    for beginning in re.finditer(rb"<MedlineCitation .*?</Article>", xml, re.DOTALL):
-        element = ET.fromstring(beginning[0] + b"</MedlineCitation>")
+    tenth = re.findall(rb"<PubmedArticle>.*?</PubmedArticle>", xml, re.DOTALL)[::10]
+    (tmp_path / "a.xml").write_bytes(b"<PubmedArticleSet>%s</PubmedArticleSet>" % b"".join(tenth))
+    documents = [make() for _, _, make in changes(tmp_path / "a.xml") if make is not None]
+    assert len(documents) == len(tenth) > 2_000
+    for written, document in zip(tenth, documents, strict=True):
+        # Without what follows the article: three quarters of a file are lists of references and subjects.
+        element = ET.fromstring(
+            written[: written.index(b"</Article>")] + b"</Article></MedlineCitation></PubmedArticle>"
+        )[0]
         pmid = element.find("PMID")
         assert pmid is not None
-        document = ours.pop((str(pmid.text), int(pmid.get("Version", "1"))))
-        titles = "Article/ArticleTitle", "Article/VernacularTitle"
-        assert _words(document.title) == _plain(element, *titles)
+        assert (document.id, document.version) == (pmid.text, int(pmid.get("Version", "1")))
+        assert _words(document.title) == _plain(element, "Article/ArticleTitle", "Article/VernacularTitle")
         assert _words(document.text) == _labelled_parts(element)
-    assert not ours
 
 
 def _words(text: str) -> str:

@@ -1,17 +1,12 @@
 """A quote is in the document or it is not: planted true, altered and foreign snippets."""
 
-import random
-from pathlib import Path
-
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from kgqa_hpc.plugins.literature.documents.document import QuotableText, sentences
-from kgqa_hpc.plugins.literature.documents.read import read_documents
 from tests.foreign.watchdog import watched
 
-SEED = 20261122
 TEXT = "We found that TP53 – the ‘guardian’ –\nbinds  DNA (P<0.001). It is ﬁne in naïve cells; 10² times."
 
 
@@ -63,25 +58,6 @@ def test_a_quote_says_where_it_stands(text: str, snippet: str) -> None:
 def test_a_letter_with_a_hundred_thousand_accents_is_quoted_in_linear_time() -> None:
     with watched():
         QuotableText("a" + "\u0301\u0316" * 50_000)
-
-
-def test_planted_snippets_of_real_abstracts_are_told_apart(sample: Path) -> None:
-    print("seed", SEED)
-    rng = random.Random(SEED)
-    texts = [document.text for document in read_documents([sample]) if len(document.text.split()) > 80]
-    assert len(texts) > 300
-    for number, text in enumerate(texts):
-        words, quotable = text.split(), QuotableText(text)
-        at = rng.randrange(len(words) - 20)
-        true = words[at : at + 15]
-        altered = [*true[:7], "nevertheless42", *true[8:]]
-        shuffled = [*true[8:], *true[:8]]
-        foreign = texts[number - 1].split()[5:20]
-        assert quotable.find(" ".join(true)), true
-        assert quotable.find(" ".join(true).upper().replace("-", "\u2011")), true
-        assert quotable.find(" ".join(altered)) is None
-        assert quotable.find(" ".join(shuffled)) is None
-        assert quotable.find(" ".join(foreign)) is None
 
 
 @pytest.mark.parametrize(

