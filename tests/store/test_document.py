@@ -73,12 +73,6 @@ def test_ten_thousand_brackets_become_text_instead_of_a_crash() -> None:
     assert canonical.loads(text)["rest"] == 1
 
 
-def test_an_exclusive_document_is_written_once(tmp_path: Path) -> None:
-    assert write_document(tmp_path / "d", {"x": 1}, exclusive=True)
-    assert not write_document(tmp_path / "d", {"x": 2}, exclusive=True)
-    assert read_document(tmp_path / "d") == {"x": 1}
-
-
 @pytest.mark.parametrize("data", [b"", b"[1]", b'{"x": 1}', b"{", b"\xff", b"null", b'{"checksum": 1}'])
 def test_other_files_are_corrupt_and_no_crash(tmp_path: Path, data: bytes) -> None:
     (tmp_path / "d").write_bytes(data)

@@ -34,32 +34,6 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], None]:
     return lambda seconds: monkeypatch.setattr(time, "monotonic", lambda: now + seconds)
 
 
-def test_a_shard_is_held_by_one_worker_and_free_when_released(leases: MakeLeases) -> None:
-    mine = claimed(leases("w1"), NAME)
-    assert (mine.name, mine.shard) == (NAME, NAME)
-    assert leases("w2").claim(NAME) is None
-    assert leases("w1").claim(NAME) is None
-    assert mine.renew()
-    mine.release()
-    mine.release()
-    assert not mine.renew()
-    assert leases("w2").claim(NAME) is not None
-
-
-def test_a_lease_without_heartbeat_is_taken_over_and_its_owner_learns_it(leases: MakeLeases) -> None:
-    first, second = leases("w1"), leases("w2")
-    mine = claimed(first, NAME)
-    age(first.path(NAME), 50_000)
-    assert mine.renew()
-    assert second.claim(NAME) is None, "the heartbeat keeps it"
-    age(first.path(NAME), 20_000)
-    theirs = claimed(second, NAME)
-    assert not mine.renew()
-    mine.release()
-    assert theirs.renew()
-    assert leases("w3").claim(NAME) is None
-
-
 def test_of_many_claimants_one_gets_it(leases: MakeLeases) -> None:
     dead = leases("w0")
     claimed(dead, NAME)

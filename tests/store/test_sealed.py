@@ -49,12 +49,6 @@ def test_equal_content_has_equal_bytes_at_another_time(tmp_path: Path) -> None:
     assert (tmp_path / "a.h5").read_bytes() == (tmp_path / "b.h5").read_bytes()
 
 
-def test_an_exclusive_file_is_written_once(tmp_path: Path) -> None:
-    assert write(tmp_path / "f.h5", exclusive=True).committed
-    assert not write(tmp_path / "f.h5", size=5, exclusive=True).committed
-    assert read_header(tmp_path / "f.h5", "thing")["rows"] == 10
-
-
 def test_facts_that_do_not_fit_the_header_stand_in_the_file(tmp_path: Path) -> None:
     facts = {"long": "x" * 2000, "less": "y" * 500, "seed": 1}
     with create_sealed(tmp_path / "f.h5", "thing", header=facts):

@@ -248,9 +248,7 @@ def test_a_flood_of_reasons_still_fits_and_still_adds_up(path: Path) -> None:
 @pytest.mark.parametrize("number", [2**63, 2**64 - 1, 2**70, 10**30, -7, 1.5e300, None, True, "many"])
 def test_any_number_of_tokens_is_written_and_summed(path: Path, number: object) -> None:
     entry = {"step": "generate", "tokens": {"prompt": number, "completion": 20}}
-    write_result(
-        path, [{"id": f"i{n}", "status": "accepted", "trace": [entry] * 10} for n in range(1000)], {}
-    )
+    write_result(path, [{"id": f"i{n}", "status": "accepted", "trace": [entry] * 10} for n in range(100)], {})
     header = read_summary(path)
-    assert header["tokens"]["completion"] == 200_000
+    assert header["tokens"]["completion"] == 20_000
     assert 0 <= header["tokens"]["prompt"] < 2**63
