@@ -111,8 +111,8 @@ requeue_unless_complete() { # RUN MARK-AT-START EXIT-CODE
 
 # Tells the workers when this job will be ended; Slurm itself does since 23.02.
 tell_job_end() {
-  local end
+  local end job=${SLURM_ARRAY_JOB_ID:+${SLURM_ARRAY_JOB_ID}_$SLURM_ARRAY_TASK_ID} # one task has the whole array's id
   [ -z "${SLURM_JOB_END_TIME:-}" ] || return 0
-  end=$(date -d "$(squeue --noheader --job "${SLURM_JOB_ID:-0}" --format=%e)" +%s) || return 0 # no limit, no end
+  end=$(date -d "$(squeue --noheader --job "${job:-${SLURM_JOB_ID:-0}}" --format=%e)" +%s) || return 0 # no limit, no end
   export SLURM_JOB_END_TIME=$end
 }

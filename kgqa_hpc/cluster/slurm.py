@@ -65,6 +65,8 @@ def job_end(environ: Mapping[str, str], ask: bool) -> float | None:
     end_time = environ.get("SLURM_JOB_END_TIME", "")
     if end_time.isdigit():
         return float(end_time)
+    if "SLURM_ARRAY_JOB_ID" in environ:  # the id of one task is the array's, which has a line for each task
+        job = f"{environ['SLURM_ARRAY_JOB_ID']}_{environ['SLURM_ARRAY_TASK_ID']}"
     answer = _squeue("--jobs", job, "--format=%L") if ask else None
     remaining = clock_seconds(answer or "")
     return None if remaining is None else time.time() + remaining
@@ -238,10 +240,15 @@ def parameters(job: Job, resources: Resources) -> dict[str, Any]:
     }
     options: dict[str, str | bool] = {"requeue": True}
     for key, value in sbatch_options(site_profile(), job.name).items():
-        if key not in asked:
+        if key == "signal":  # another signal, or one to the batch shell, would end the job
+            asked["signal_delay_s"] = int(str(value).partition("@")[2] or 60)
+        elif key not in asked:
             options[key.replace("_", "-")] = value
         elif asked[key] in _DEFAULTS.get(key, (None,)):
             asked[key] = value
+            limit = clock_seconds(f"{value}:00" if str(value).isdigit() else str(value))
+            if key == "time" and limit:
+                asked["signal_delay_s"] = min(asked["signal_delay_s"], int(limit // 4))
     if "gres" in options:
         asked.pop("gpus_per_task", None)
     return {**asked, "additional_parameters": {**options, **(resources.options if works else {})}}

@@ -194,7 +194,7 @@ def open_candidates(staged: Staged, scratch: Path) -> Iterator[Candidates]:
             for number, file in enumerate(staged.files, start=1):
                 tables.append(file.read(NARROW))
                 if number == len(staged.files) or sum(map(len, tables)) >= ROWS:
-                    rows = pa.concat_tables(tables)
+                    rows = pa.concat_tables(tables).combine_chunks()  # DuckDB has buffers for each chunk
                     numbers = pa.array(np.arange(start, start + len(rows)))
                     with candidates.table("staged", rows.add_column(0, "row", numbers)):
                         database.execute("INSERT INTO candidate SELECT *, NULL FROM staged")

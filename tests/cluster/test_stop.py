@@ -200,3 +200,11 @@ def test_an_older_slurm_is_asked_for_the_time_left(squeue: Path, text: str, seco
         assert end is not None
         assert before - 1 <= end - seconds <= time.time() + 1
     assert job_end({"SLURM_JOB_ID": "7"}, ask=False) is None
+
+
+def test_a_task_of_an_array_asks_for_itself_for_the_id_of_one_is_that_of_all(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", programs(tmp_path, squeue='case "$*" in *" 7_3 "*) echo 9:00;; esac'))
+    task = {"SLURM_JOB_ID": "7", "SLURM_ARRAY_JOB_ID": "7", "SLURM_ARRAY_TASK_ID": "3"}
+    assert job_end(task, ask=True) is not None

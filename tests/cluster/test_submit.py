@@ -168,8 +168,9 @@ def test_the_site_file_of_the_scripts_gives_submitted_jobs_their_options(
 ) -> None:
     run.anchors.unlink()
     (tmp_path / "site.sh").write_text(
-        'KGQA_SBATCH="--account=lab"\nKGQA_SBATCH_RUN="--partition=gpu --gres=gpu:a100:1 --mem=99G"\n'
-        'export KGQA_SBATCH_MERGE="--partition=cpu --mem=1G --exclusive"\n'
+        'KGQA_SBATCH="--account=lab"\nKGQA_SBATCH_RUN="--partition=gpu --gres=gpu:a100:1 --mem=99G '
+        '--time=02:00:00 --signal=B:USR1@60"\n'
+        'export KGQA_SBATCH_MERGE="--time=20 --partition=cpu --mem=1G --exclusive"\n'
     )
     monkeypatch.setenv("KGQA_SITE", str(tmp_path / "site.sh"))
     shown = {name: text.replace("#SBATCH ", "").splitlines() for name, text in scripts(run, cpus=7).items()}
@@ -177,7 +178,8 @@ def test_the_site_file_of_the_scripts_gives_submitted_jobs_their_options(
     asked = {"--partition=gpu", "--gres=gpu:a100:1", "--mem=99G", "--cpus-per-task=7"}
     assert asked <= set(shown["kgqa-run"])
     assert not any("gpus-per-task" in line for line in shown["kgqa-run"]), "gres says it"
-    assert {"--partition=cpu", "--mem=1G", "--exclusive"} <= set(shown["kgqa-merge"])
+    assert {"--partition=cpu", "--mem=1G", "--exclusive", "--signal=USR2@300"} <= set(shown["kgqa-merge"])
+    assert {"--signal=USR2@60", "--time=02:00:00"} <= set(shown["kgqa-run"])
     assert "--mem=32G" in shown["kgqa-graphlets"]
     assert "--mem=48G" in scripts(run, memory="48G")["kgqa-run"], "what is asked for wins"
     monkeypatch.setenv("KGQA_SITE", str(tmp_path / "none.sh"))

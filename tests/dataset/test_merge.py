@@ -14,6 +14,7 @@ import yaml
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from kgqa_hpc.dataset import candidates
 from kgqa_hpc.dataset.accounting import OUTCOMES, Accounting
 from kgqa_hpc.dataset.merge import merge
 from kgqa_hpc.errors import AccountingError
@@ -267,3 +268,13 @@ def test_ten_times_the_records_take_no_more_memory(make_tiny_run: Any) -> None:
     large = peak_of_merging(make_tiny_run(40_000, 1000, "large"))
     # Held as objects, 36,000 more records would be about 120 MB.
     assert large - small < 40 << 20
+
+
+def test_the_memory_does_not_grow_with_the_number_of_shards(
+    rows_of: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(candidates, "MEMORY", "20MB")
+    staged = rows_of(tmp_path, [{}]).staged
+    many = candidates.Staged(staged.files * 1000, staged.columns)
+    with candidates.open_candidates(many, tmp_path / "scratch") as table:
+        assert len(table.accepted) == 1000
