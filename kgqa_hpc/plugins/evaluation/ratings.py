@@ -132,7 +132,7 @@ _OTHERS = "group shape kind graphlet_id num_nodes reason weight order seconds st
 _RESERVED = {CATEGORY, *_OURS.split(), *_OTHERS.split()}
 _PUBLISHED = {name.lower(): name for name in CRITERIA}
 _TRUE, _FALSE = {"true", "1", "yes", "accepted"}, {"false", "0", "no", "rejected"}
-_NUMBER = re.compile(r"\s*([0-9](?:\.[0-9]{1,6})?)(?![0-9])")
+_NUMBER = re.compile(r"\s*([0-9](?:[.,][0-9]+)?)(?![0-9])")
 
 
 @dataclass(slots=True)
@@ -266,12 +266,12 @@ def _rating(path: Path, cells: dict[str, str], where: str) -> Rating:
 
 
 def _is_criterion(name: str, cells: Iterable[str]) -> bool:
-    """Whether a column is a published criterion, or holds only scores."""
+    """Whether a column is a published criterion, or holds scores; one cell in ten may be none, to be named."""
     if name.lower() in _RESERVED:
         return False
     filled = [cell.strip() for cell in cells if cell.strip()]
-    scores = bool(filled) and all(_NUMBER.fullmatch(cell) and _level(cell) is not None for cell in filled)
-    return _canonical(name) in CRITERIA or scores
+    scores = sum(bool(_NUMBER.fullmatch(cell)) and _level(cell) is not None for cell in filled)
+    return _canonical(name) in CRITERIA or 0 < 0.9 * len(filled) <= scores
 
 
 def _canonical(name: str) -> str:
@@ -286,7 +286,7 @@ def _ordered(names: Iterable[str]) -> tuple[str, ...]:
 
 def _level(cell: str) -> float | None:
     match = _NUMBER.match(cell)
-    value = float(match[1]) if match else 0.0
+    value = float(match[1].replace(",", ".")) if match else 0.0
     return value if LOWEST <= value <= HIGHEST else None
 
 

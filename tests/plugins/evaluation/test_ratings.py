@@ -101,8 +101,10 @@ def test_rows_count_where_they_have_a_score(tmp_path: Path, rows, rated, not_rat
 
 def test_semicolons_a_byte_order_mark_and_own_criteria_are_read(tmp_path: Path) -> None:
     path = tmp_path / "r.csv"
-    path.write_text("\ufeffID;Question;Answer;Clarity;shape\n1;q;a;4;29\n2;q;a;2.5;1\n", encoding="utf-8")
-    assert analyse(read_ratings([path]))["all"] == {"Clarity": 3.25}
+    path.write_text(
+        "\ufeffID;Question;Answer;Clarity;shape\n1;q;a;3,75;29\n2;q;a;2.6666666667;1\n", encoding="utf-8"
+    )
+    assert analyse(read_ratings([path]))["all"] == {"Clarity": pytest.approx(3.2083333)}
 
 
 @pytest.mark.parametrize(
@@ -111,6 +113,10 @@ def test_semicolons_a_byte_order_mark_and_own_criteria_are_read(tmp_path: Path) 
         (b"ID,Question,Answer,Clarity\n1,q,a,4\n1,q,a,5\n", "rated twice"),
         (f"ID,Question,Answer,{QUESTION}\n1,q,a,6\n".encode(), "line 2: '6' is no score"),
         (f"ID,Question,Answer,{QUESTION}\n1,q,a\n".encode(), "line 2: 3 cells"),
+        (
+            b"ID,Question,Answer,C\n%b9,q,a,6" % b"".join(b"%d,q,a,4\n" % k for k in range(9)),
+            "line 11: '6' is no",
+        ),
         (b"ID,Question,Answer,Words\n1,q,a,fine\n", "no column holds scores"),
         (b"Question,Answer,Clarity\nq,a,4\n", "no column 'id'"),
         (b"ID,Question,Answer,Clarity,accepted\n1,q,a,4,maybe\n", "neither true nor false"),
