@@ -80,19 +80,14 @@ def graph_of(
     return graph_of
 
 
-@pytest.fixture(scope="session")
-def short() -> Callable[[Any], Any]:
-    """A function that shortens a result: nodes to their ids, edges and paths to a>b."""
-
-    def short(value: Any) -> Any:
-        if isinstance(value, list):
-            return [short(member) for member in value]
-        if not isinstance(value, dict):
-            return value
-        if "nodes" in value and "relations" in value:
-            return ">".join(value["nodes"])
-        if {"source", "target"} <= set(value):
-            return f"{value['source']}>{value['target']}"
-        return value["id"] if "id" in value else {key: short(member) for key, member in value.items()}
-
-    return short
+def short(value: Any) -> Any:
+    """A result shortened: nodes to their ids, edges and paths to a>b."""
+    if isinstance(value, list):
+        return [short(member) for member in value]
+    if not isinstance(value, dict):
+        return value
+    if "nodes" in value and "relations" in value:
+        return ">".join(value["nodes"])
+    if {"source", "target"} <= set(value):
+        return f"{value['source']}>{value['target']}"
+    return value["id"] if "id" in value else {key: short(member) for key, member in value.items()}

@@ -10,7 +10,7 @@ import pytest
 from kgqa_hpc.plugins.gasl.execute import Result
 from kgqa_hpc.plugins.gasl.parser import read_script
 from kgqa_hpc.plugins.gasl.world import Prompt
-from tests.plugins.gasl.conftest import ANSWERS
+from tests.plugins.gasl.conftest import ANSWERS, short
 
 KINDS = ("syntax", "limit", "name", "type", "assert", "model")
 
@@ -63,9 +63,7 @@ def as_text(value: Any) -> str:
 
 
 @pytest.mark.parametrize("row", list(rows()))
-def test_a_script_gives_what_its_row_says(
-    row: Row, run: Callable[..., Result], short: Callable[[Any], Any]
-) -> None:
+def test_a_script_gives_what_its_row_says(row: Row, run: Callable[..., Result]) -> None:
     text = "\n".join([*row.before, row.script])
     result, setup = run(text, ask=answers), run("\n".join(row.before), ask=answers)
     variables, steps = result.variables, result.steps[len(setup.steps) :]

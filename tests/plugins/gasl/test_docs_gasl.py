@@ -3,21 +3,18 @@
 import json
 import re
 from collections.abc import Callable
-from typing import Any
 
 import pytest
 
 from kgqa_hpc.plugins.gasl.execute import Result
 from kgqa_hpc.plugins.gasl.parser import _grammar, _keywords
-from tests.plugins.gasl.conftest import PAGE
+from tests.plugins.gasl.conftest import PAGE, short
 
 EXAMPLES = re.findall(r"^```gasl\n(.*?)^```\n```json\n(.*?)^```$", PAGE, flags=re.MULTILINE | re.DOTALL)
 
 
 @pytest.mark.parametrize("example", range(len(EXAMPLES)), ids=[code.split(" ")[0] for code, _ in EXAMPLES])
-def test_an_example_gives_what_stands_below_it(
-    example: int, run: Callable[..., Result], short: Callable[[Any], Any]
-) -> None:
+def test_an_example_gives_what_stands_below_it(example: int, run: Callable[..., Result]) -> None:
     result = run("\n".join(code for code, _ in EXAMPLES[: example + 1]))
     assert result.error is None
     for name, expected in json.loads(EXAMPLES[example][1]).items():

@@ -123,11 +123,10 @@ def test_no_script_of_a_model_stops_the_run(plan: Step, script: str) -> None:
 
 
 @pytest.mark.parametrize("line", LINES.values(), ids=LINES.keys())
-@pytest.mark.parametrize("stop_on_error", [True, False])
-def test_no_script_of_a_model_takes_more_than_seconds_and_a_mebibyte(stop_on_error: bool, line: str) -> None:
+def test_no_script_of_a_model_takes_more_than_seconds_and_a_mebibyte(line: str) -> None:
     begin = time.process_time()
-    commands = (CROWD + line * (15_000 // len(line))).splitlines()
-    result = run_on(DENSE, json.dumps({"commands": commands, "config": {"stop_on_error": stop_on_error}}))
+    commands = (CROWD + line * (15_000 // len(line))).splitlines()  # all are tried, whatever fails
+    result = run_on(DENSE, json.dumps({"commands": commands, "config": {"stop_on_error": False}}))
     assert time.process_time() - begin < 20, "two seconds on an idle core; hours without a bound"
     assert len(json.dumps(result.variables)) < 2 * 1024**2
 
