@@ -68,10 +68,12 @@ def test_the_whole_trial_is_rehearsed_with_a_stand_in_and_each_row_is_there_at_o
     kinds = dict.fromkeys(row["row"] for row in rows if row["engine"] == "turbomind")
     assert list(kinds) == ["start", "answer", "steady", "run", "bench", "bench-summary", "kill"]
     by_kind = {row["row"]: row for row in rows if row["engine"] == "turbomind"}
-    # `once`: in the dataset each item has one line.
-    held = {"answer": ("kept", "same_seed_same_text"), "run": ("complete",), "kill": ("complete", "once")}
-    assert all(by_kind[kind][what] for kind, names in held.items() for what in names), by_kind
+    assert by_kind["answer"]["kept"]
+    assert by_kind["answer"]["same_seed_same_text"]
+    assert by_kind["run"]["complete"]
     assert sum(by_kind["run"]["verdicts"].values()) >= 256
+    assert by_kind["kill"]["complete"]
+    assert by_kind["kill"]["once"]  # in the dataset each item has one line
     batches = [row["batch"] for row in rows if row["row"] == "bench" and row["engine"] == "turbomind"]
     assert batches[:4] == [1, 16, 24, 32]
 
