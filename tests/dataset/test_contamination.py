@@ -35,7 +35,9 @@ def hits(
     return contaminated(rows_of(tmp_path, records), tests, 13).tolist()
 
 
-def test_planted_items_are_found_wrapped_shouted_and_in_the_answer(tmp_path: Path, rows_of: Any) -> None:
+def test_thirteen_words_of_an_item_are_found_however_wrapped_and_twelve_are_not(
+    tmp_path: Path, rows_of: Any
+) -> None:
     part = " ".join(LONG.split()[4:17])
     records = [
         {"question": f"Consider this: {LONG}"},
@@ -44,14 +46,11 @@ def test_planted_items_are_found_wrapped_shouted_and_in_the_answer(tmp_path: Pat
         {"question": "… is ASPIRIN,\nsafe in   pregnancy — or not?"},
         {"question": "Is aspirin safe in early pregnancy?"},
         {"question": " ".join(LONG.split()[4:12])},
+        *({"question": "x " + " ".join(words(LONG)[3 : 3 + number]) + " y"} for number in (11, 12, 13, 14)),
+        {"question": LONG.replace("a", "a\u00ad").replace("e", "\u200be")},  # signs that nobody sees
     ]
-    assert hits(tmp_path, rows_of, records, [{"question": LONG}, {"question": SHORT}]) == [0, 1, 2, 3]
-
-
-def test_thirteen_words_in_a_row_count_and_twelve_do_not(tmp_path: Path, rows_of: Any) -> None:
-    plain = words(LONG)
-    records = [{"question": "x " + " ".join(plain[3 : 3 + number]) + " y"} for number in (11, 12, 13, 14)]
-    assert hits(tmp_path, rows_of, records, [{"question": LONG}]) == [2, 3]
+    items = [{"question": LONG}, {"question": SHORT}]
+    assert hits(tmp_path, rows_of, records, items) == [0, 1, 2, 3, 8, 9, 10]
 
 
 def test_long_answers_count_and_a_window_never_spans_question_and_answer(
@@ -99,11 +98,6 @@ def test_packed_files_and_byte_order_marks_are_read(tmp_path: Path, rows_of: Any
     (tmp_path / name).write_bytes(gzip.compress(data, mtime=0) if name.endswith(".gz") else data)
     tests = read_test_sets([str(tmp_path / name)])
     assert contaminated(rows_of(tmp_path, [{"question": LONG}]), tests, 13).tolist() == [0]
-
-
-def test_signs_that_nobody_sees_hide_nothing(tmp_path: Path, rows_of: Any) -> None:
-    records = [{"question": LONG.replace("a", "a\u00ad").replace("e", "\u200be")}]
-    assert hits(tmp_path, rows_of, records, [{"question": LONG}]) == [0]
 
 
 def test_items_without_a_text_are_counted_and_a_set_of_nothing_else_is_refused(

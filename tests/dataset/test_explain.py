@@ -44,7 +44,9 @@ def test_a_finished_item_tells_its_prompts_answers_verdicts_and_place(run: Synth
     assert all(part in text for part in [run.ids[10], *parts])
 
 
-def test_a_prompt_that_has_changed_since_is_not_shown_as_if_it_had_been_sent(make_run: Any) -> None:
+def test_a_prompt_that_has_changed_or_is_gone_is_not_shown_as_if_it_had_been_sent_and_hides_nothing_else(
+    make_run: Any,
+) -> None:
     run = make_run()
     run.finish()
     file = prompts_of(run) / "check.md"
@@ -53,17 +55,12 @@ def test_a_prompt_that_has_changed_since_is_not_shown_as_if_it_had_been_sent(mak
     assert generate["messages"]
     assert judge["messages"] is None
     assert "has changed since" in judge["note"]
-    assert "Be kind." not in render(explain(run.folder.path, run.ids[0]))
-
-
-def test_a_prompt_that_is_gone_does_not_hide_the_rest_of_the_story(make_run: Any) -> None:
-    run = make_run()
-    run.finish()
     (prompts_of(run) / "ask.md").unlink()
     story = explain(run.folder.path, run.ids[0])
     assert "no such prompt" in story["requests"][0]["note"]
     assert story["requests"][0]["text"].startswith('{"question"')
     assert "cannot be shown" in render(story)
+    assert "Be kind." not in render(story)
 
 
 def test_an_item_in_a_journal_is_read_where_it_got_farthest_and_a_finished_one_is_not_in_flight(

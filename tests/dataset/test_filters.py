@@ -81,14 +81,17 @@ def test_the_distribution_is_that_of_successive_sampling_by_inverse_frequency(
     tmp_path: Path, rows_of: Any
 ) -> None:
     rows = rows_of(tmp_path, RECORDS)
-    weights = np.array([1 / 90] * 90 + [1 / 10] * 10)
-    rng = np.random.default_rng(1)
-    oracle = [
-        (rng.choice(100, 10, replace=False, p=weights / weights.sum()) >= 90).sum() for _ in range(2000)
-    ]
-    ours = [sum(row >= 90 for row in drawn(rows, 10, seed)) for seed in range(400)]
-    # Two means of counts with a deviation below 1.6: 5 standard errors of their difference.
-    assert abs(np.mean(ours) - np.mean(oracle)) < 5 * 1.6 * (1 / 400 + 1 / 2000) ** 0.5
+    chances = np.eye(11)[0]  # of so many rare ones among those drawn so far
+    for number in range(10):
+        rare = np.arange(11)
+        left, common = np.maximum(10 - rare, 0) / 10, (90 - np.maximum(number - rare, 0)) / 90
+        taken = chances * left / (left + common)
+        chances = chances - taken + np.roll(taken, 1)
+    mean = chances @ np.arange(11)
+    deviation = (chances @ (np.arange(11) - mean) ** 2) ** 0.5
+    ours = [sum(row >= 90 for row in drawn(rows, 10, seed)) for seed in range(150)]
+    assert abs(np.mean(ours) - mean) < 4 * deviation / 150**0.5
+    assert 5 - mean > 4 * deviation / 150**0.5, "half of each, as by quotas, would be told from it"
 
 
 def test_a_draw_of_all_takes_all_and_the_same_seed_the_same(tmp_path: Path, rows_of: Any) -> None:

@@ -53,34 +53,24 @@ def test_one_cache_never_serves_another_runs_rows_nor_those_of_an_earlier_merge(
 
 
 @pytest.mark.slow
-def test_a_split_is_what_load_dataset_calls_a_split(make_merged: Any, tmp_path: Path) -> None:
-    pytest.importorskip("datasets")
-    run, accounting = make_merged(dataset={"split": {"shares": {"train": 0.7, "test": 0.3}}})
-    parts = {name: part["records"] for name, part in accounting.splits["parts"].items()}
-    first = rows(tmp_path / "cache", run.folder.dataset)[0]
-    assert first == " ".join(f"accepted/{name}={number}" for name, number in parts.items())
-    assert sum(parts.values()) == accounting.total.accepted
-
-
-@pytest.mark.slow
-def test_a_part_without_records_is_no_split_and_merge_says_why(make_merged: Any, tmp_path: Path) -> None:
-    """`datasets` loads nothing of a configuration that names an empty file."""
-    pytest.importorskip("datasets")
-    run, accounting = make_merged(dataset={"split": {"by": "kind"}})
-    accepted = accounting.total.accepted
-    assert "test: empty, for records that share kind stay together" in str(accounting)
-    assert rows(tmp_path / "cache", run.folder.dataset)[0] == f"accepted/train={accepted}"
-
-
-@pytest.mark.slow
-def test_rejected_records_of_a_combined_dataset_are_a_configuration_of_their_own(
+def test_splits_empty_parts_and_combined_datasets_are_loaded_as_their_cards_say(
     make_merged: Any, tmp_path: Path
 ) -> None:
-    """Without its card `datasets` would give accepted and rejected records as one."""
+    """A part without records is no split, for `datasets` loads nothing of a configuration that names an empty file;
+    and without a card it would give accepted and rejected records as one.
+    """
     pytest.importorskip("datasets")
+    divided, accounting = make_merged(dataset={"split": {"shares": {"train": 0.7, "test": 0.3}}})
+    whole, said = make_merged(name="whole/run", dataset={"split": {"by": "kind"}})
     runs = [make_merged(name="one/run")[0], make_merged(name="two/run", items=24, seed=8)[0]]
     combine(tmp_path / "out", [run.folder for run in runs])
-    assert rows(tmp_path / "cache", tmp_path / "out") == counts(tmp_path / "out")
+    parts = {name: part["records"] for name, part in accounting.splits["parts"].items()}
+    assert sum(parts.values()) == accounting.total.accepted
+    assert "test: empty, for records that share kind stay together" in str(said)
+    lines = rows(tmp_path / "cache", divided.folder.dataset, whole.folder.dataset, tmp_path / "out")
+    assert lines[0] == " ".join(f"accepted/{name}={number}" for name, number in parts.items())
+    assert lines[2] == f"accepted/train={said.total.accepted}"
+    assert lines[4:] == counts(tmp_path / "out")
 
 
 def test_pandas_polars_and_duckdb_give_the_same_rows(merged: Any) -> None:

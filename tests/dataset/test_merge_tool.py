@@ -20,24 +20,19 @@ def call(*arguments: object, cwd: Path, python: str = sys.executable) -> subproc
     return subprocess.run(command, cwd=cwd, env=environ, capture_output=True, text=True, check=False)
 
 
-def test_it_merges_a_run_named_relative_to_where_one_stands(make_run: Any) -> None:
+def test_it_merges_a_run_named_relative_to_where_one_stands_and_ends_as_kgqa_does(make_run: Any) -> None:
     run = make_run()
-    run.finish()
-    done = call("run", "--json", cwd=run.folder.path.parent)
+    folder = run.folder.path.parent
+    run.finish("shard-000000")
+    unfinished, nothing = call(run.folder.path, cwd=folder), call(folder / "nothing", cwd=folder)
+    assert (unfinished.returncode, nothing.returncode) == (1, 2)
+    assert "7 of 8 shards are not done" in unfinished.stderr
+    assert "Traceback" not in unfinished.stderr + nothing.stderr
+    run.finish(*run.manifest.names[1:])
+    done = call("run", "--json", cwd=folder)
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["sampled"] == 60
     assert (run.folder.dataset / "accepted-00000-of-00001.parquet").exists()
-
-
-def test_it_ends_as_kgqa_does(make_run: Any, tmp_path: Path) -> None:
-    run = make_run()
-    run.finish("shard-000000")
-    unfinished = call(run.folder.path, cwd=tmp_path)
-    assert unfinished.returncode == 1
-    assert "7 of 8 shards are not done" in unfinished.stderr
-    nothing = call(tmp_path / "nothing", cwd=tmp_path)
-    assert nothing.returncode == 2
-    assert "Traceback" not in unfinished.stderr + nothing.stderr
 
 
 def test_without_a_python_that_has_the_packages_it_says_what_to_do(tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 """Parts and orders of a dataset: the same from any shards and number of processes, each part within bounds."""
 
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -44,11 +45,15 @@ def test_parts_have_the_records_of_the_lines_and_the_same_bytes_from_one_process
     folder = run.folder.dataset
     merge(run.folder)
     whole = contents(folder)
-    merge(run.folder, processes=1, part_bytes=PART_BYTES)
+    accounting = merge(run.folder, processes=1, part_bytes=PART_BYTES)
     alone = contents(folder)
     assert len(list(folder.glob("accepted*.parquet"))) >= 3
     for name in ("accepted.jsonl", "rejected.jsonl", "lost.jsonl", "accounting.json"):
         assert alone[name] == whole[name]
+    told = {name: part["records"] for name, part in accounting.splits.get("parts", {}).items()}
+    assert Counter(one.get("split") for one in records_of(folder)) == (
+        told or {None: accounting.total.accepted}
+    )
     for name in ("accepted", "rejected"):
         records = records_of(folder, name)
         parts = sorted({one.get("split") for one in records} - {None})
@@ -57,17 +62,6 @@ def test_parts_have_the_records_of_the_lines_and_the_same_bytes_from_one_process
             assert ids_in_parts(folder, f"{name}-{part}" if part else name) == expected
     merge(run.folder, processes=2, part_bytes=PART_BYTES)
     assert contents(folder) == alone
-
-
-def test_where_parts_end_depends_on_no_shards(make_run: Any) -> None:
-    found = []
-    for size in (4, 25):
-        run = make_run(name=f"run-{size}", shard_size=size)
-        run.finish()
-        merge(run.folder, part_bytes=PART_BYTES)
-        found.append({k: v for k, v in contents(run.folder.dataset).items() if k.endswith("parquet")})
-    assert found[0] == found[1]
-    assert len(found[0]) > 4
 
 
 @given(st.lists(st.integers(0, 50), max_size=200), st.integers(1, 400))
@@ -94,20 +88,6 @@ def test_all_records_stand_in_the_order_of_the_column_then_of_their_ids(
         assert after != before
         table = pq.read_table(next(folder.glob(f"{name}-*.parquet")))
         assert table["id"].to_pylist() == [one["id"] for one in after]
-
-
-def test_the_order_depends_on_no_shards_and_parts_keep_theirs(make_run: Any) -> None:
-    wish = {"order": "id", "split": {"by": "group", "shares": {"train": 0.5, "test": 0.5}}}
-    found = []
-    for size in (4, 30):
-        run = make_run(name=f"run-{size}", shard_size=size, dataset=wish)
-        run.finish()
-        merge(run.folder)
-        found.append([(one["id"], one["split"]) for one in records_of(run.folder.dataset)])
-        for part in ("train", "test"):
-            ids = pq.read_table(next(run.folder.dataset.glob(f"accepted-{part}-*")))["id"].to_pylist()
-            assert ids == [name for name, split in found[-1] if split == part]
-    assert found[0] == found[1] == sorted(found[0])
 
 
 def test_numbers_come_before_texts_and_nothing_comes_last() -> None:

@@ -16,11 +16,12 @@ from kgqa_hpc.dataset.stage import Stager
 from kgqa_hpc.errors import AccountingError, CorruptFile, InputError, StoreError
 from kgqa_hpc.store.shards import read_result, write_result
 from tests.dataset.conftest import contents
+from tests.store.conftest import flip
 
-SETTINGS = {"split": {"by": "nodes"}, "duplicates": {"exact": True, "near": 0.9}}
+SETTINGS = {"order": "answer", "split": {"by": "nodes"}, "duplicates": {"exact": True, "near": 0.9}}
 PART_BYTES = 20_000
-# A process of a shared merge that kills or stops itself at its n-th shard, row group or step of progress, when filters
-# begin, or at the end.
+# A process of a shared merge that kills or stops itself at its n-th shard, row group or step of progress, or at the
+# end.
 SHARE = """
 import json, os, signal, sys
 from collections import Counter
@@ -43,7 +44,6 @@ def watched(kind, method, what):
     setattr(kind, method, replacement)
 watched(Stager, "write", "read")
 watched(write, "table_of", "lines")
-watched(merge, "apply_filters", "filters")
 watched(merge, "gather_facts", "end")
 counts = merge_shared(RunFolder(Path(sys.argv[1])), progress=lambda *_: watch("step"), part_bytes=int(sys.argv[3]))
 print("wrote" if counts else "waited")
@@ -68,7 +68,6 @@ def leftovers(run: Any) -> list[Path]:
     return list(run.folder.path.glob(".dataset.*"))
 
 
-@pytest.mark.slow
 def test_five_processes_of_which_two_or_three_are_killed_give_the_bytes_of_one(run: Any) -> None:
     merge(run.folder, part_bytes=PART_BYTES)
     alone = contents(run.folder.dataset)
@@ -84,14 +83,9 @@ def test_five_processes_of_which_two_or_three_are_killed_give_the_bytes_of_one(r
     assert leftovers(run) == []
 
 
-@pytest.mark.parametrize(
-    "wish", [SETTINGS, pytest.param({"order": "answer", "split": {"by": "group"}}, marks=pytest.mark.slow)]
-)
 def test_when_the_one_that_writes_is_killed_another_writes_and_no_other_task_is_done_again(
-    make_run: Any, wish: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+    run: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    run = make_run(items=96, shard_size=4, dataset=wish, runtime={"lease": 2})
-    run.finish()
     merge(run.folder, part_bytes=PART_BYTES)
     alone = contents(run.folder.dataset)
     assert len([name for name in alone if name.endswith(".parquet")]) > 6
@@ -105,15 +99,7 @@ def test_when_the_one_that_writes_is_killed_another_writes_and_no_other_task_is_
     assert leftovers(run) == []
 
 
-@pytest.mark.parametrize(
-    "moment",
-    [
-        pytest.param({"read": 2}, marks=pytest.mark.slow),
-        {"filters": 1},
-        {"lines": 2},
-        pytest.param({"end": 1}, marks=pytest.mark.slow),
-    ],
-)
+@pytest.mark.parametrize("moment", [{"read": 2}, {"lines": 2}, {"end": 1}])
 def test_a_process_that_was_stopped_until_the_others_had_finished_ends_quietly_and_leaves_the_dataset_alone(
     run: Any, moment: dict[str, int]
 ) -> None:
@@ -153,9 +139,7 @@ def test_a_staged_file_that_another_process_made_is_checked_before_it_is_used(ru
     record = next(
         c for c in (column.column(i) for i in range(column.num_columns)) if c.path_in_schema == "record"
     )
-    data = bytearray(path.read_bytes())
-    data[record.data_page_offset + record.total_compressed_size // 2] ^= 1
-    path.write_bytes(data)
+    flip(path, record.data_page_offset + record.total_compressed_size // 2)
     with pytest.raises(StoreError, match="was not what was written there"):
         merge_shared(run.folder, part_bytes=PART_BYTES)
     assert contents(run.folder.dataset) == alone

@@ -7,9 +7,7 @@ import pytest
 import yaml
 from hypothesis import given
 from hypothesis import strategies as st
-from typer.testing import CliRunner
 
-from kgqa_hpc.cli import app
 from kgqa_hpc.dataset.combine import combine
 from kgqa_hpc.dataset.files import condition_of
 from kgqa_hpc.dataset.publish import export
@@ -19,6 +17,7 @@ from kgqa_hpc.run import Run
 from kgqa_hpc.store.run_folder import RunFolder
 from kgqa_hpc.text.plain_text import plain, plain_line
 from tests.dataset.conftest import records_of
+from tests.project import write_tables
 
 
 @pytest.fixture
@@ -59,14 +58,6 @@ def test_an_empty_answer_names_the_records_that_are_there(folder: Path) -> None:
     assert "accepted: kgqa show" in why_none(folder, "lost")
 
 
-def test_the_command_prints_records_and_refuses_two_files_at_once(folder: Path) -> None:
-    shown = CliRunner().invoke(app, ["show", str(folder), "--rejected", "-n", "1"])
-    assert shown.exit_code == 0
-    assert "judge: invalid" in shown.stdout
-    both = CliRunner().invoke(app, ["show", str(folder), "--rejected", "--lost"])
-    assert isinstance(both.exception, InputError)
-
-
 @given(st.text())
 def test_no_control_and_no_bidirectional_character_is_left(text: str) -> None:
     shown = plain(text)
@@ -93,10 +84,9 @@ CONFIG: dict[str, Any] = {
 def runs(tmp_path_factory: pytest.TempPathFactory) -> list[RunFolder]:
     """Two runs over a wheel of 80 nodes, of records with a difficulty and a score."""
     folder = tmp_path_factory.mktemp("where")
-    rim = [f"n{i},Node number {i},thing" for i in range(80)]
-    edges = [f"n{i},n{(i * k) % 80},links" for i in range(80) for k in (2, 3) if i != i * k % 80]
-    (folder / "nodes.csv").write_text("\n".join(["id,name,type", *rim, ""]))
-    (folder / "edges.csv").write_text("\n".join(["source_id,target_id,type", *edges, ""]))
+    rim = [(f"n{i}", f"Node number {i}", "thing") for i in range(80)]
+    edges = [(f"n{i}", f"n{(i * k) % 80}", "links") for i in range(80) for k in (2, 3) if i != i * k % 80]
+    write_tables(folder, rim, edges)
     files = {name: str(folder / f"{name}.csv") for name in ("nodes", "edges")}
     graph = {"source": "csv", **files, "min_degree": 0}
     made = []

@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 
 from kgqa_hpc.config.sections import Split
 from kgqa_hpc.dataset.splits import divide
-from tests.dataset.conftest import records_of
 
 
 def parts_of(rows: Any) -> list[str]:
@@ -40,11 +39,13 @@ def test_no_node_is_in_two_parts(
     assert sum(part["records"] for part in told["parts"].values()) == len(nodes)
 
 
-def test_shares_are_met_where_groups_are_small(tmp_path: Path, rows_of: Any) -> None:
+def test_shares_are_met_where_groups_are_small_and_repeated_questions_counted(
+    tmp_path: Path, rows_of: Any
+) -> None:
     rows = rows_of(tmp_path, [{"taxon": f"t{i // 5}"} for i in range(1000)])
     told = divide(rows, Split(by="taxon", shares={"train": 0.8, "dev": 0.1, "test": 0.1}), 3)
     assert [part["records"] for part in told["parts"].values()] == [800, 100, 100]
-    assert (told["groups"], told["largest_group"]) == (200, 5)
+    assert (told["groups"], told["largest_group"], told["repeated_questions"]) == (200, 5, 1)
 
 
 def test_a_group_larger_than_its_part_is_told_and_not_torn(tmp_path: Path, rows_of: Any) -> None:
@@ -54,11 +55,6 @@ def test_a_group_larger_than_its_part_is_told_and_not_torn(tmp_path: Path, rows_
     assert told["largest_group"] == 95
 
 
-def test_questions_that_stand_in_two_parts_are_counted(tmp_path: Path, rows_of: Any) -> None:
-    rows = rows_of(tmp_path, [{"taxon": f"t{i}", "question": "The same?"} for i in range(10)])
-    assert divide(rows, Split(by="taxon", shares={"train": 0.5, "test": 0.5}), 3)["repeated_questions"] == 1
-
-
 def test_the_same_seed_gives_the_same_parts(tmp_path: Path, rows_of: Any) -> None:
     rows = rows_of(tmp_path, [{"taxon": f"t{i}"} for i in range(100)])
     parts = []
@@ -66,13 +62,3 @@ def test_the_same_seed_gives_the_same_parts(tmp_path: Path, rows_of: Any) -> Non
         divide(rows, Split(by="taxon"), seed)
         parts.append(parts_of(rows))
     assert parts[0] == parts[1] != parts[2]
-
-
-def test_records_name_their_part_and_lie_in_its_file(make_merged: Any) -> None:
-    wish = {"split": {"by": "nodes", "shares": {"train": 0.75, "test": 0.25}}}
-    run, accounting = make_merged(dataset=wish)
-    parts = [record["split"] for record in records_of(run.folder.dataset)]
-    for name, part in accounting.splits["parts"].items():
-        assert parts.count(name) == part["records"]
-        assert (run.folder.dataset / f"accepted-{name}-00000-of-00001.parquet").exists()
-    assert accounting.splits["shared_values"] == 0

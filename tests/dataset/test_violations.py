@@ -14,7 +14,8 @@ from kgqa_hpc.store.run_folder import RunFolder
 from kgqa_hpc.store.sealed import read_header
 from kgqa_hpc.store.shards import write_shard
 from tests.dataset.conftest import contents, rewrite
-from tests.runs import read_shard
+from tests.runs import SyntheticRun, read_shard, synthetic
+from tests.store.conftest import flip
 
 SHARD = "shard-000002"
 Records = list[dict[str, Any]]
@@ -42,17 +43,6 @@ def forgotten(run: RunFolder, _: RunFolder) -> None:
     write_document(run.shards_manifest, document)
 
 
-def flipped_anchors(at: int) -> Spoil:
-    """A file of anchors with another bit."""
-
-    def spoil(run: RunFolder, _: RunFolder) -> None:
-        data = bytearray(run.anchors.read_bytes())
-        data[at] ^= 1
-        run.anchors.write_bytes(data)
-
-    return spoil
-
-
 def scribbled(run: RunFolder, _: RunFolder) -> None:
     """A manifest of shards that somebody edited by hand."""
     text = run.shards_manifest.read_text(encoding="utf-8")
@@ -75,6 +65,13 @@ def renamed(request: dict[str, Any], version: int | None) -> dict[str, Any]:
     return {**request, "engine": {**request["engine"], "version": version}}
 
 
+LISTED: dict[str, Any] = {
+    "status": "accepted",
+    "reason": None,
+    "output": {},
+    "verdicts": {},
+    "decided": False,
+}
 WAYS: dict[str, tuple[Spoil, type[KgqaError], str]] = {
     "an item is missing": (changed(lambda items: items[1:]), CorruptFile, "holds other items than its shard"),
     "an item of nobody": (
@@ -110,6 +107,11 @@ WAYS: dict[str, tuple[Spoil, type[KgqaError], str]] = {
         AccountingError,
         f"{SHARD}: item 1 of 8 is none that a worker writes: .* engine of a request are texts",
     ),
+    "a record without a question": (
+        changed(lambda items: [*items[:-1], {**items[-1], **LISTED, "records": [{"answer": "A."}]}]),
+        AccountingError,
+        "record 1 has no question",
+    ),
     "a result is missing": (
         lambda run, _: run.result("main", SHARD).unlink(),
         AccountingError,
@@ -123,8 +125,16 @@ WAYS: dict[str, tuple[Spoil, type[KgqaError], str]] = {
     "a shard is not listed": (forgotten, AccountingError, "holds 60 anchors, the shards together 56"),
     "a shard's items edited": (scribbled, CorruptFile, "checksum does not match"),
     "no anchors": (lambda run, _: run.anchors.unlink(), MissingFile, "kgqa sample"),
-    "a damaged head of the anchors": (flipped_anchors(40), CorruptFile, r"anchors\.h5[\s\S]*kgqa sample"),
-    "damaged anchors": (flipped_anchors(5000), CorruptFile, r"anchors\.h5[\s\S]*kgqa sample"),
+    "a damaged head of the anchors": (
+        lambda run, _: flip(run.anchors, 40),
+        CorruptFile,
+        r"anchors\.h5[\s\S]*kgqa sample",
+    ),
+    "damaged anchors": (
+        lambda run, _: flip(run.anchors, 5000),
+        CorruptFile,
+        r"anchors\.h5[\s\S]*kgqa sample",
+    ),
     "anchors of another run": (
         lambda run, other: shutil.copy(other.anchors, run.anchors),
         FingerprintMismatch,
@@ -133,13 +143,19 @@ WAYS: dict[str, tuple[Spoil, type[KgqaError], str]] = {
 }
 
 
+@pytest.fixture(scope="module")
+def other(tmp_path_factory: pytest.TempPathFactory) -> SyntheticRun:
+    """A finished run of another seed and size."""
+    run = synthetic(tmp_path_factory.mktemp("other"), items=59, seed=8)
+    run.finish()
+    return run
+
+
 @pytest.mark.parametrize("way", WAYS)
 def test_what_does_not_add_up_is_refused_and_the_old_dataset_stays(
-    way: str, merged: Any, tmp_path: Path, make_run: Any
+    way: str, merged: Any, other: SyntheticRun, tmp_path: Path
 ) -> None:
     spoil, error, reason = WAYS[way]
-    other = make_run(name="other", items=59, seed=8)
-    other.finish()
     run = RunFolder(shutil.copytree(merged[0].folder.path, tmp_path / "run"))
     before = contents(run.dataset)
     spoil(run, other.folder)

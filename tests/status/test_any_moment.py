@@ -19,9 +19,9 @@ from tests.status.conftest import checked
 from tests.work.rig import PATIENCE, Nursery, reconfigure, result_files
 
 SEED = 13
-KILLS = 5
-ITEMS = 800
-ENGINE = {  # all of it would take two workers a minute and a half, so that none is ever done before it is killed
+KILLS = 3
+ITEMS = 400
+ENGINE = {  # all of it would take two workers most of a minute, so that none is ever done before it is killed
     "kind": "scripted",
     "latency": {"batch": 4, "per_request_s": 0.4, "jitter": 0.5},
     "faults": {"garbage": 0.2, "error": 0.1},

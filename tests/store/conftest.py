@@ -111,6 +111,13 @@ def in_children(number: int, act: Callable[[int], object]) -> None:
     assert [end(child) for child in children] == [DONE] * number
 
 
+def flip(path: Path, position: int) -> None:
+    """Flip a bit of this byte of a file."""
+    data = bytearray(path.read_bytes())
+    data[position] ^= 1
+    path.write_bytes(data)
+
+
 def age(path: Path, seconds: float) -> None:
     """Let the last heartbeat lie `seconds` back."""
     then = time.time() - seconds

@@ -2,6 +2,7 @@
 
 import os
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -62,6 +63,16 @@ def test_leftovers_of_a_run_go_and_work_stays(cut_run: RunFolder) -> None:
     assert all(path.exists() for path in kept)
     assert cut_run.result("main", "shard-000000").exists()
     assert (fan / f".young{atomic.TEMP_SUFFIX}").exists()
+    assert sweep(cut_run, "main") == Swept()
+
+
+def test_a_result_that_another_set_aside_meanwhile_is_not_counted(
+    cut_run: RunFolder, set_aside: Callable[[Path], None]
+) -> None:
+    path = cut_run.result("main", "shard-000000")
+    header = cut_run.origin("main").header("shard-000000", "")
+    write_result(path, [{"id": "a", "status": "accepted"}], header)
+    set_aside(path)
     assert sweep(cut_run, "main") == Swept()
 
 

@@ -82,7 +82,7 @@ slow = (pytest.mark.slow, pytest.mark.timeout(3600))
     ("name", "read", "all_bits_below", "stride"),
     [
         pytest.param("shards/shard-000001.h5", read_shard, HEADER_BYTES, 1, marks=slow),
-        pytest.param("r.h5", read_result, 0, 1, marks=slow),
+        pytest.param("r.h5", read_result, 0, 3, marks=slow),
         pytest.param("anchors.h5", lambda path: AnchorsFile(path).close(), 0, 7, marks=slow),
         pytest.param("kg.h5", partial(verify, kind="thing"), 0, 5, marks=slow),
         ("manifest.json", lambda path: RunFolder(path.parent).manifest(), 10_000, 1),

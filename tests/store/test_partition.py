@@ -18,7 +18,7 @@ from kgqa_hpc.store.sealed import read_header
 from kgqa_hpc.store.shards import ShardEntry, write_anchors, write_shard
 from tests.disk_watch import before, watch
 from tests.runs import read_shard
-from tests.store.conftest import anchor, in_children
+from tests.store.conftest import anchor, flip, in_children
 
 ROWS = [anchor(number) for number in range(100)]
 SHARD = "shard-000001"  # of `cut_run`: anchors 4 to 7
@@ -31,12 +31,6 @@ def files(run: RunFolder) -> dict[str, bytes]:
 def reasons(run: RunFolder) -> list[str]:
     """Names of the files in quarantine, without the random part."""
     return sorted(path.name.split(".")[0] for path in run.quarantine.glob("*.reason.json"))
-
-
-def damage(path: Path, position: int) -> None:
-    data = bytearray(path.read_bytes())
-    data[position] ^= 1
-    path.write_bytes(data)
 
 
 def test_the_shards_together_are_the_anchors_in_order_and_the_manifest_comes_last(run: RunFolder) -> None:
@@ -64,7 +58,7 @@ DAMAGES: dict[str, tuple[Callable[[RunFolder], object], list[str]]] = {
     "no manifest, the first shard": (lambda run: lose_manifest(run, "shard-000000"), []),
     "an empty shard": (lambda run: run.shard(SHARD).write_bytes(b""), [f"shards-{SHARD}"]),
     "garbage": (lambda run: run.shard(SHARD).write_bytes(b"x" * 500), [f"shards-{SHARD}"]),
-    "a damaged header": (lambda run: damage(run.shard(SHARD), 100), [f"shards-{SHARD}"]),
+    "a damaged header": (lambda run: flip(run.shard(SHARD), 100), [f"shards-{SHARD}"]),
     "a cut manifest": (
         lambda run: run.shards_manifest.write_bytes(run.shards_manifest.read_bytes()[:-20]),
         ["shards-manifest"],
@@ -100,7 +94,7 @@ def put_foreign(run: RunFolder) -> None:
 @pytest.mark.parametrize(
     ("act", "quarantined"),
     [
-        (lambda run: damage(run.shard(SHARD), -5), 1),  # the header is whole
+        (lambda run: flip(run.shard(SHARD), -5), 1),  # the header is whole
         (lambda run: run.shard(SHARD).unlink(), 0),
         (put_foreign, 1),
     ],
@@ -135,7 +129,7 @@ def test_other_missing_or_damaged_anchors_are_clear_errors(run: RunFolder) -> No
         partition(run, 4)
     assert "kgqa sample" in caught.value.cure
     write_anchors(run.anchors, ROWS[:7], {})
-    damage(run.anchors, -1)
+    flip(run.anchors, -1)
     with pytest.raises(CorruptFile, match=r"anchors.h5"):
         partition(run, 4)
     write_anchors(run.anchors, ROWS[:7], {})

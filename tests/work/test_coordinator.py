@@ -21,7 +21,7 @@ from kgqa_hpc.terminal import Progress
 from kgqa_hpc.work.coordinator import Coordinator, Reporter
 from kgqa_hpc.work.session import Logbook, Session
 from tests.runs import make_run
-from tests.store.conftest import age, claimed
+from tests.store.conftest import age, claimed, flip
 
 MakeLead = Callable[[str], Coordinator]
 EXPIRY = 600.0  # nothing expires by itself, however long a test is held up
@@ -145,9 +145,7 @@ def test_a_corrupt_result_is_found_by_its_content_and_set_aside_once(
     shards = ("shard-000000", "shard-000001")
     write_done(run, *shards)
     path = run.result("main", "shard-000001")
-    data = bytearray(path.read_bytes())
-    data[-3] ^= 1
-    path.write_bytes(bytes(data))
+    flip(path, -3)
     lead = make_lead("a")
     assert lead.verify(shards) == 1
     assert not path.exists()

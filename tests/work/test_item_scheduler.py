@@ -150,12 +150,6 @@ def statuses(ended: list[Task]) -> Counter[str]:
     return Counter(task.item.status for task in ended)
 
 
-def test_every_item_goes_through_all_steps_once() -> None:
-    b = worked(100, yes)
-    assert statuses(b.ended) == {"accepted": 100}
-    assert sorted(len(task.item.trace) for task in b.ended) == [2] * 100
-
-
 def test_no_more_than_the_window_is_in_flight() -> None:
     b = build(yes, window=5)
     b.scheduler.add(tasks(40))
@@ -188,13 +182,6 @@ def test_a_rejected_item_is_not_asked_again() -> None:
     b = worked(10, lambda request: Response(request.id, "no" if "/judge/" in request.id else "yes", "stop"))
     assert statuses(b.ended) == {"rejected": 10}
     assert b.scheduler.counters.requests == 20
-
-
-def test_after_an_accident_all_are_asked_again_and_nobody_is_blamed() -> None:
-    fates = iter([yes] * 20 + [died])
-    b = worked(60, lambda request: next(fates, yes)(request))
-    assert statuses(b.ended) == {"accepted": 60}
-    assert (b.scheduler.counters.deaths, b.engine.starts) == (1, 1)
 
 
 def test_a_poisonous_item_fails_after_its_deaths_alone_and_no_other_does() -> None:

@@ -25,8 +25,8 @@ from tests.work.rig import (
     seeded,
 )
 
-ITEMS = 800
-KILLS = 100
+ITEMS = 400
+KILLS = 40
 FAULTS = {"garbage": 0.04, "truncate": 0.02, "error": 0.02}
 SLOW = {"batch": 4, "per_request_s": 0.1, "jitter": 0.5}
 FAST = {"batch": 32}
@@ -81,7 +81,7 @@ def see_answers(run: RunFolder, times: int, or_else: Callable[[], bool]) -> None
 
 
 @pytest.mark.slow
-def test_after_100_kills_at_random_moments_the_results_are_those_of_the_undisturbed_run(
+def test_after_40_kills_at_random_moments_the_results_are_those_of_the_undisturbed_run(
     tmp_path: Path, nursery: Nursery, undisturbed: dict[str, bytes]
 ) -> None:
     chance = seeded()

@@ -185,15 +185,6 @@ def test_lighteval_scores_a_model_that_knows_every_second_answer(run: Any, tmp_p
     assert scores["rougeL"] >= scores["em"]
 
 
-def test_what_no_export_wrote_is_never_replaced(run: Any, tmp_path: Path) -> None:
-    out = tmp_path / "mine"
-    out.mkdir()
-    (out / "thesis.tex").write_text("years of work")
-    with pytest.raises(InputError, match="no export wrote"):
-        export(run.folder, "csv", out)
-    assert (out / "thesis.tex").read_text() == "years of work"
-
-
 def test_an_unknown_form_is_refused_and_a_run_without_a_dataset(
     run: Any, make_run: Any, tmp_path: Path
 ) -> None:
