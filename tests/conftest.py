@@ -22,9 +22,8 @@ settings.register_profile(
     "kgqa", deadline=None, print_blob=True, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
 )
 settings.load_profile("kgqa")
-os.environ.setdefault(
-    "GOMP_SPINCOUNT", "0"
-)  # tests run side by side: threads of a model that spin take the cores
+# Tests run side by side, and spinning threads of a model take the cores.
+os.environ.setdefault("GOMP_SPINCOUNT", "0")
 
 
 ROOT = Path(__file__).parents[1]
@@ -42,30 +41,43 @@ PLUGIN_OF = {
 SLOW = """
 chaos/ dataset/exports/test_formats.py::test_the_task_for_lm_eval dataset/test_card.py::test_mlcroissant_finds
 dataset/test_damaged_dataset.py::test_damage_is_told dataset/test_duplicates.py::test_the_search_holds
-dataset/test_filters.py::test_the_distribution_is
+dataset/test_filters.py::test_the_distribution_is dataset/test_merge_damage.py::test_a_full_disk
 dataset/test_merge_damage.py::test_a_merge_that_was_overtaken dataset/test_merge_tool.py
 dataset/test_parts.py::test_parts_have_the_records dataset/test_redo.py::test_a_merge_with_other_settings
 dataset/test_redo.py::test_other_steps dataset/test_shared_merge.py
-engines/openai/test_runs.py::test_refusals
-engines/test_grammar.py::test_every_string families/test_docs_families.py
+engines/openai/test_engine.py::test_a_body_that_trickles engines/openai/test_engine.py::test_every_request
+engines/openai/test_runs.py engines/test_grammar.py::test_every_string families/test_docs_families.py
 families/test_evidence.py::test_the_metapaths_of_the_bundled_graph families/test_queries.py::test_the_queries
 families/test_runs.py::test_200_items faults/ foreign/test_examples.py foreign/test_foreign_files.py
-foreign/test_hostile_names.py::test_every_verb
-foreign/test_server.py::test_absurd foreign/test_terminal.py graphlets/test_graph_tool.py
-graphlets/test_sample.py::test_every_occurrence graphlets/test_sample_by_draws.py::test_estimates_miss
+foreign/test_hostile_names.py::test_every_verb foreign/test_server.py::test_absurd foreign/test_terminal.py
+graphlets/test_graph_tool.py graphlets/test_sample.py::test_every_occurrence
+graphlets/test_sample_by_draws.py::test_estimates_miss kg/sources/test_hpo.py::test_node_for_node
 plugins/batch_api/test_engine.py::test_a_kill plugins/batch_api/test_engine.py::test_a_run_killed
-plugins/evaluation/test_human_page.py::test_not_qualified
-plugins/evaluation/test_statistics.py::test_intervals_cover plugins/evaluation/test_study.py::test_a_study_extended
+plugins/evaluation/test_human_page.py::test_not_qualified plugins/evaluation/test_perturb.py
+ plugins/evaluation/test_ratings.py::test_figures
+plugins/evaluation/test_statistics.py::test_intervals_cover
+plugins/evaluation/test_study.py::test_a_study_extended plugins/evaluation/test_study.py::test_every_planted
+plugins/evaluation/test_study_variants.py::test_a_study_of_models
 plugins/evaluation/test_study_variants.py::test_anchor_kinds_have
-plugins/evaluation/test_study_variants.py::test_models_are_compared plugins/gasl/test_plan.py::test_every_answer
+plugins/evaluation/test_study_variants.py::test_models_are_compared
+plugins/gasl/test_parser.py::test_a_script_of_a_model plugins/gasl/test_plan.py::test_every_answer
 plugins/gasl/test_plan.py::test_no_script plugins/gasl/test_state.py::test_a_killed_script
+
+plugins/literature/documents/test_proteins.py::test_real_entries
 plugins/reasoning/test_puzzles.py::test_every_conclusion_of_300 report/test_browser.py
 report/test_graphs.py::test_a_count_larger_than_the_memory report/test_graphs.py::test_another_process_draws
-store/test_faults.py test_docs.py::test_every_cell test_docs.py::test_every_command
-test_docs.py::test_the_python_examples test_extending.py test_grow.py::test_a_growth_stopped
-test_grow.py::test_an_extension_holds test_jit.py test_rehearsal.py test_target.py::test_a_budget
+steps/test_contract.py::test_explain_and_show store/test_faults.py test_cli.py::test_a_run_goes_from
+test_cli.py::test_all_in_one test_cli.py::test_quiet_leaves test_docs.py::test_every_cell
+test_docs.py::test_every_command test_docs.py::test_the_python_examples test_extending.py
+test_first_hour.py::test_a_certificate test_first_hour.py::test_a_wrong_address
+test_first_hour.py::test_the_words_of test_grow.py::test_a_growth_stopped test_grow.py::test_a_larger_sample
+test_grow.py::test_an_extension_holds test_grow.py::test_extend_judge test_grow.py::test_status_says
+test_grow.py::test_the_rule_of test_jit.py test_mistakes.py::test_the_files_that_init
+test_plugin_files.py::test_an_edited_file test_rehearsal.py test_run.py::test_frames
+test_run.py::test_the_own_configuration test_target.py::test_a_budget test_target.py::test_a_graph_without
 test_target.py::test_a_growth_that_was_killed test_target.py::test_a_worker_that_slept
-test_target.py::test_each_group_has test_trust.py::test_no_verb_runs tools/test_benchmarks.py work/test_kill.py
+test_target.py::test_each_group_has test_target.py::test_the_dataset_has test_trust.py::test_no_verb_runs
+tools/test_benchmarks.py work/test_kill.py work/test_run.py::test_a_time_limit
 work/test_spending.py::test_a_run_stops_with_75 work/test_stop_in_step.py
 """
 
