@@ -183,6 +183,14 @@ def test_a_result_of_a_cheaper_model_is_neither_counted_nor_read_and_is_done_aga
     assert "another configuration" in next(run.quarantine.glob("*.reason.json")).read_text()
 
 
+def test_a_result_of_the_first_pass_is_none_of_the_second(tmp_path: Path) -> None:
+    run = make(tmp_path / "run")
+    run.results("check").mkdir()
+    shutil.copy(run.result("draft", "shard-000000"), run.result("check", "shard-000000"))
+    assert sweep(run, "check").quarantined == 1
+    assert sweep(run, "draft").quarantined == 0
+
+
 def test_anchors_of_another_seed_are_set_aside_and_never_cut(tmp_path: Path) -> None:
     run = make(tmp_path / "run")
     other = make(tmp_path / "other", seed=2)
