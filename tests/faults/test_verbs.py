@@ -26,11 +26,10 @@ BOOKKEEPING = {"logs", "status.json", "report", "leases"}  # hold times and name
 
 @dataclass(frozen=True)
 class Verb:
-    """`words` of the command in a folder; `result` is what it makes; it is struck `rounds` times by each fault."""
+    """`words` of the command in a folder; `result` is what it makes."""
 
     words: Callable[[Path], list[object]]
     result: str
-    rounds: int = 1
 
 
 def run_of(folder: Path) -> Path:
@@ -38,7 +37,7 @@ def run_of(folder: Path) -> Path:
 
 
 VERBS = {
-    "run": Verb(lambda f: ["run", f / "runs" / "fresh"], "runs/fresh", rounds=2),
+    "run": Verb(lambda f: ["run", f / "runs" / "fresh"], "runs/fresh"),
     "merge": Verb(lambda f: ["merge", run_of(f)], "runs/one/dataset"),
     "combine": Verb(lambda f: ["combine", f / "joined", run_of(f), f / "runs" / "two", "--mixed"], "joined"),
     "publish": Verb(lambda f: ["publish", run_of(f), f / "published"], "published"),
@@ -124,7 +123,7 @@ def test_a_verb_that_dies_or_meets_a_failing_disk_is_repeated_to_the_same_bytes(
     assert calm.code == 0, calm.said
     expected = content(folder / verb.result)
     assert calm.calls > 5, "nothing here could fail"
-    for fault in ("KILL", "KILL", "KILL", *ERRORS) * verb.rounds:
+    for fault in ("KILL", "KILL", "KILL", *ERRORS):
         struck = f"{fault}@{draw.randrange(1, calm.calls)}"
         folder = fresh(commands, base)
         ended = commands(*verb.words(folder), fault=struck)

@@ -38,12 +38,10 @@ def variety(small_graphs):
     return np.concatenate(indptr), np.concatenate(indices)
 
 
-@pytest.mark.parametrize(
-    ("method", "seeds"), [pytest.param("enumerate", 120, marks=pytest.mark.slow), ("structure", 60)]
-)
-def test_every_occurrence_is_equally_likely_to_be_in_a_sample(variety, occurrences, method, seeds):
+@pytest.mark.parametrize("method", METHODS)
+def test_every_occurrence_is_equally_likely_to_be_in_a_sample(variety, occurrences, method):
     """Inclusion chi-square of all shapes over many seeds, with the finite-population correction."""
-    exact = occurrences(variety)
+    seeds, exact = 60, occurrences(variety)
     hits = {shape: dict.fromkeys(sets, 0) for shape, sets in exact.items()}
     sizes = {shape: min(7, len(sets)) for shape, sets in exact.items()}
     for seed in range(seeds):
@@ -116,7 +114,7 @@ def test_a_smaller_sample_is_part_of_a_larger_one(variety, method, blind, monkey
         monkeypatch.setattr(sample, "pilot", functools.partial(pilot, draws=2000))
     assert_nested(
         lambda size: sample_graphlets(variety, per_shape=size, seed=4, method=method),
-        [0, 1, 2, 3, 10, 11, 50, 200, 10**5],
+        [0, 1, 10, 11, 200, 10**5],
     )
 
 

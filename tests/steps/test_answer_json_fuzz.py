@@ -1,4 +1,4 @@
-"""100,000 outputs of a model that went wrong in every way we know: never a crash, never a wrong field.
+"""28,000 outputs of a model that went wrong in every way we know: never a crash, never a wrong field.
 
 Each case starts from a pair that is known, writes it as JSON, and damages or surrounds it. What may come out
 is told by the kind of damage: the pair itself, or a reason. Decoys carry a mark, and no field may hold it.
@@ -14,7 +14,7 @@ import pytest
 
 from kgqa_hpc.steps.answer_json import REASONS, Unparseable, parse_json
 
-CASES = 100_000
+CASES = 28_000  # 1,000 of each kind of damage
 SCHEMA = {
     "properties": {
         "question": {"type": "string", "minLength": 2, "maxLength": 400},
@@ -160,8 +160,7 @@ def check(text, pair, kind):
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(3600)  # half a minute on a quiet core; it must not fail on a busy one
-def test_a_hundred_thousand_damaged_outputs_give_the_right_fields_or_a_reason():
+def test_damaged_outputs_give_the_right_fields_or_a_reason():
     seed = int(os.environ.get("KGQA_FUZZ_SEED", "1"))
     print(f"seed {seed}")
     rng = random.Random(seed)
