@@ -9,6 +9,7 @@ import yaml
 
 from kgqa_hpc import stages
 from kgqa_hpc.anchors.anchor import Anchor
+from kgqa_hpc.errors import ConfigError
 from kgqa_hpc.plugins.evaluation.records import records
 from kgqa_hpc.plugins.literature.judges import JudgeCriteria, JudgeDecision, JudgeOptions, JudgeSupport
 from kgqa_hpc.steps.item import Item
@@ -201,6 +202,9 @@ def test_a_smaller_sample_is_the_beginning_of_a_larger_one(literature: Path) -> 
         with AnchorsFile(literature / f"run{number}" / "anchors.h5") as anchors:
             ids.append([row["id"] for row in anchors.rows()])
     assert ids[1][:5] == ids[0]
+    config["passes"][-1]["steps"].append("judge_support")
+    with pytest.raises(ConfigError, match="judges one record, but question stands in each of many"):
+        stages.init(written(literature / "judged.yaml", config), literature / "judged")
 
 
 def test_three_judges_must_agree_on_every_criterion(tmp_path: Path) -> None:
