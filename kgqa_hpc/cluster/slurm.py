@@ -241,7 +241,8 @@ def parameters(job: Job, resources: Resources) -> dict[str, Any]:
     options: dict[str, str | bool] = {"requeue": True}
     for key, value in sbatch_options(site_profile(), job.name).items():
         if key == "signal":  # another signal, or one to the batch shell, would end the job
-            asked["signal_delay_s"] = int(str(value).partition("@")[2] or 60)
+            notice = str(value).partition("@")[2]
+            asked["signal_delay_s"] = int(notice) if notice.isdigit() else 60  # Slurm's default
         elif key not in asked:
             options[key.replace("_", "-")] = value
         elif asked[key] in _DEFAULTS.get(key, (None,)):

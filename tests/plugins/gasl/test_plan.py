@@ -18,7 +18,7 @@ from kgqa_hpc.plugins.gasl.script import answers_of
 from kgqa_hpc.steps.item import Item
 from kgqa_hpc.steps.step import Ask, Done, Outcome, Reject, Retry, Step
 from kgqa_hpc.store.shards import AnchorsFile
-from tests.families.conftest import finished, lines, sampled
+from tests.families.conftest import finished, lines, sampled, whole_and_killed
 from tests.project import write_tables
 from tests.record_runs import chain_of
 from tests.work.rig import Processes
@@ -185,6 +185,17 @@ def test_the_budget_counts_all_turns_alike_before_and_after_a_kill() -> None:
 
 
 CONFIG = Path(__file__).parents[3] / "configs" / "plan.yaml"
+
+
+@pytest.mark.slow
+def test_a_run_killed_in_mid_plan_ends_in_the_same_bytes(
+    tmp_path: Path, graph: dict[str, Any], processes: Processes
+) -> None:
+    whole, killed = whole_and_killed(
+        lambda name, **engine: prepared(tmp_path / name, graph, 60, **engine), processes
+    )
+    assert killed == whole
+    assert max(record["rounds"] for record in lines(killed["accepted.jsonl"])) >= 3
 
 
 def test_every_answer_is_what_its_script_gives_on_its_evidence(tmp_path: Path, processes: Processes) -> None:

@@ -5,13 +5,16 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
+import yaml
 
+from kgqa_hpc import stages
 from kgqa_hpc.anchors.anchor import Anchor
+from kgqa_hpc.errors import ConfigError
 from kgqa_hpc.plugins.evaluation.records import records
 from kgqa_hpc.plugins.literature.judges import JudgeCriteria, JudgeDecision, JudgeOptions, JudgeSupport
 from kgqa_hpc.steps.item import Item
 from kgqa_hpc.steps.step import Done
-from tests.record_runs import chain_of, config_of, jsonl, made_run, stop
+from tests.record_runs import chain_of, config_of, jsonl, made_run, stop, written
 
 TEXT = (
     "Complexin-3 (Cplx3) clamps vesicles in the retina of mice. Deletion of Cplx3 leads to more release. "
@@ -167,3 +170,10 @@ def test_items_and_records_add_up(literature: Path) -> None:
     found = list(records(literature / "run"))
     assert len(found) == counts["records"]
     assert all(record["document_text"] for record in found)
+
+
+def test_a_judge_of_one_record_is_refused_where_an_item_has_many(literature: Path, tmp_path: Path) -> None:
+    config = yaml.safe_load((literature / "run.yaml").read_text())
+    config["passes"][-1]["steps"].append("judge_support")
+    with pytest.raises(ConfigError, match="judges one record, but question stands in each of many"):
+        stages.init(written(literature / "judged.yaml", config), tmp_path / "judged")
