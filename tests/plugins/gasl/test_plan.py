@@ -17,6 +17,7 @@ from kgqa_hpc.plugins.gasl.plan import run_on
 from kgqa_hpc.plugins.gasl.script import answers_of
 from kgqa_hpc.steps.item import Item
 from kgqa_hpc.steps.step import Ask, Done, Outcome, Reject, Retry, Step
+from kgqa_hpc.store.run_folder import RunFolder
 from kgqa_hpc.store.shards import AnchorsFile
 from tests.families.conftest import finished, lines, sampled, whole_and_killed
 from tests.project import write_tables
@@ -187,27 +188,31 @@ def test_the_budget_counts_all_turns_alike_before_and_after_a_kill() -> None:
 CONFIG = Path(__file__).parents[3] / "configs" / "plan.yaml"
 
 
+def prepared(folder: Path, number: int, **engine: Any) -> RunFolder:
+    """The shipped configuration with the scripted engine and another graph, whose tables lie beside the folder."""
+    nodes = [(f"n{i}", f"Node number {i}", ("gene", "disease", "phenotype")[i % 3]) for i in range(300)]
+    edges = [(f"n{i}", f"n{(i + k) % 300}", "linked_to") for i in range(300) for k in (1, 7, 20)]
+    write_tables(folder.parent, nodes, edges)
+    files = {name: str(folder.parent / f"{name}.csv") for name in ("nodes", "edges")}
+    config = yaml.safe_load(CONFIG.read_text())
+    config["graph"] = {"source": "csv", **files, "min_degree": 0}
+    config["engine"] = {"kind": "scripted", "accept": 0.3, **engine}
+    config["anchors"]["number"] = number
+    config["runtime"] = {"shard_size": 20, "commit_every": 1, "lease": 2}
+    return sampled(folder, config)
+
+
 @pytest.mark.slow
-def test_a_run_killed_in_mid_plan_ends_in_the_same_bytes(
-    tmp_path: Path, graph: dict[str, Any], processes: Processes
-) -> None:
+def test_a_run_killed_in_mid_plan_ends_in_the_same_bytes(tmp_path: Path, processes: Processes) -> None:
     whole, killed = whole_and_killed(
-        lambda name, **engine: prepared(tmp_path / name, graph, 60, **engine), processes
+        lambda name, **engine: prepared(tmp_path / name, 60, **engine), processes
     )
     assert killed == whole
     assert max(record["rounds"] for record in lines(killed["accepted.jsonl"])) >= 3
 
 
 def test_every_answer_is_what_its_script_gives_on_its_evidence(tmp_path: Path, processes: Processes) -> None:
-    nodes = [(f"n{i}", f"Node number {i}", ("gene", "disease", "phenotype")[i % 3]) for i in range(300)]
-    edges = [(f"n{i}", f"n{(i + k) % 300}", "linked_to") for i in range(300) for k in (1, 7, 20)]
-    write_tables(tmp_path, nodes, edges)
-    files = {name: str(tmp_path / f"{name}.csv") for name in ("nodes", "edges")}
-    graph = {"source": "csv", **files, "min_degree": 0}
-    config = yaml.safe_load(CONFIG.read_text())
-    config |= {"graph": graph, "engine": {"kind": "scripted", "accept": 0.3}, "runtime": {"shard_size": 20}}
-    config["anchors"]["number"] = 100
-    run = sampled(tmp_path, config)
+    run = prepared(tmp_path / "run", 100)
     found = finished(run, processes)
     with AnchorsFile(run.anchors) as file:
         anchors = {row["id"]: Anchor.from_dict(row) for row in file.rows()}
