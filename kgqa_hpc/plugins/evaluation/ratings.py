@@ -88,7 +88,7 @@ def read_csv(path: Path, *needed: str) -> tuple[list[str], Iterator[tuple[int, d
     except UnicodeDecodeError as problem:
         raise InputError(f"{path}: not UTF-8 (byte {problem.start:,})", "save it as CSV UTF-8") from None
     header_line = text.partition("\n")[0]
-    delimiter = ";" if header_line.count(";") > header_line.count(",") else ","
+    delimiter = max(",;\t", key=header_line.count)
     csv.field_size_limit(LINE_BYTES.value)
     reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
     try:

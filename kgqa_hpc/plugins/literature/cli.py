@@ -68,8 +68,8 @@ def index_search(
             _print_line(answer if name is None else {"id": name, **answer})
             continue
         lines = [f"# {printable(text)}"] if queries else []
-        lines += [f"{h.score:9.4f}  {printable(h.id)}  {printable(h.document.title)[:100]}" for h in hits]
-        print("\n".join(lines))
+        rows = [f"{h.score:9.4f}  {printable(h.id)}  {printable(h.document.title)[:100]}" for h in hits]
+        print("\n".join([*lines, *(rows or ["no document has a word of the query"])]))
 
 
 def _print_line(document: dict[str, Any]) -> None:

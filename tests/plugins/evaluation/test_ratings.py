@@ -99,11 +99,11 @@ def test_rows_count_where_they_have_a_score(tmp_path: Path, rows, rated, not_rat
     assert f"{rated} of {len(rows)} rated" in render(document)
 
 
-def test_semicolons_a_byte_order_mark_and_own_criteria_are_read(tmp_path: Path) -> None:
+@pytest.mark.parametrize("sign", [";", "\t"])
+def test_other_delimiters_a_byte_order_mark_and_own_criteria_are_read(tmp_path: Path, sign: str) -> None:
     path = tmp_path / "r.csv"
-    path.write_text(
-        "\ufeffID;Question;Answer;Clarity;shape\n1;q;a;3,75;29\n2;q;a;2.6666666667;1\n", encoding="utf-8"
-    )
+    text = "\ufeffID;Question;Answer;Clarity;shape\n1;q;a;3,75;29\n2;q;a;2.6666666667;1\n"
+    path.write_text(text.replace(";", sign), encoding="utf-8")
     assert analyse(read_ratings([path]))["all"] == {"Clarity": pytest.approx(3.2083333)}
 
 

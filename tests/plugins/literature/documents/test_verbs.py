@@ -53,6 +53,7 @@ def test_a_file_of_queries_is_answered_in_its_order(index: Path, tmp_path: Path)
 
 def test_what_is_printed_for_people_moves_no_cursor(index: Path) -> None:
     assert "Cats   purr" in run("index", "search", index, "purr")
+    assert run("index", "search", index, "zebra") == "no document has a word of the query\n"
 
 
 @pytest.mark.parametrize("arguments", [[], ["x", "--queries", "y.jsonl"], ["--queries", "missing.jsonl"]])
