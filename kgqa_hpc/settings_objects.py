@@ -38,7 +38,7 @@ SORTS = {
 
 @cache
 def names() -> dict[str, tuple[str, str]]:
-    """(sort, entry name) of each function, by the function's name."""
+    """Kind of setting (graph source, anchor kind, step …) and name of its entry, by the name of each function."""
     entries: dict[str, tuple[str, str]] = {}
     for sort, (registry, _) in SORTS.items():
         for entry in registry.names():

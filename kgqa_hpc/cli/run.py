@@ -128,7 +128,9 @@ def submit(
 @app.command()
 def requeue(
     run: Run,
-    since: Annotated[str | None, Option(metavar="MARK", help="Mark printed before the work began.")] = None,
+    since: Annotated[
+        str | None, Option(metavar="MARK", help="Output of `kgqa requeue RUN` from before the work.")
+    ] = None,
     exit_code: Annotated[int, Option(help="Exit code of `kgqa run` or of its launcher.")] = 0,
     restarts: Annotated[int, Option(min=0, help="Earlier restarts of the job.")] = 0,
 ) -> None:

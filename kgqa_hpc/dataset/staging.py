@@ -181,7 +181,7 @@ def _slurm_cluster() -> Any:
     except ValueError as problem:  # its message names the missing settings
         raise InputError(
             f"--dask slurm: {str(problem).splitlines()[0].rstrip(':')}",
-            f"say it under {SETTINGS}, e.g. cores: 4 and memory: 8GB",
+            f"set it under {SETTINGS}, e.g. cores: 4 and memory: 8GB",
         ) from None
     command = ["sbatch", "--test-only"]
     try:  # without this check Dask would wait for ever for a job that Slurm refuses
