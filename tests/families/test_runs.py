@@ -52,10 +52,9 @@ def prepared(folder: Path, family: str, graph: dict[str, Any], number: int, **en
     return sampled(folder, {**config, "dataset": {"z_score": None}, "runtime": runtime})
 
 
+# Between them they have all steps but `generate`, which the kills of a worker are tried on.
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "family", ["path", "context"]
-)  # between them all steps but `generate` (tests/work/test_kill.py)
+@pytest.mark.parametrize("family", ["path", "context"])
 def test_a_killed_run_ends_in_the_same_bytes(
     family: str, tmp_path: Path, graph: dict[str, Any], processes: Processes
 ) -> None:

@@ -67,8 +67,8 @@ class JudgeSupport(JudgeCriteria):
 
     def variables(self, item: Item) -> dict[str, Any]:
         fields = item.output
-        if missing := [name for name in PAIR if name not in fields]:
-            problem = f"step {self.label} judges one record, but {missing[0]} stands in each of many here"
+        if item.anchor.kind == "abstract" and "question" not in fields:
+            problem = f"step {self.label} judges one record, but question stands in each of many here"
             raise ConfigError(problem, "judge them in a run over its records (anchors: kind records)")
         pair = {name: fields.get(f"{name}_with_names") or fields[name] for name in PAIR}
         about = {name: fields.get(name) or "" for name in ("protein", "organism")}

@@ -177,3 +177,10 @@ def test_a_judge_of_one_record_is_refused_where_an_item_has_many(literature: Pat
     config["passes"][-1]["steps"].append("judge_support")
     with pytest.raises(ConfigError, match="judges one record, but question stands in each of many"):
         stages.init(written(literature / "judged.yaml", config), tmp_path / "judged")
+
+
+def test_a_record_without_an_answer_fails_alone(tmp_path: Path) -> None:
+    rows = [{"id": "a", "question": "What binds?", "answer": "That."}, {"id": "b", "question": "What holds?"}]
+    run = made_run(tmp_path, config_of("judge_support", anchors=str(jsonl(tmp_path / "pairs.jsonl", rows))))
+    counts = json.loads((run / "dataset" / "accounting.json").read_text())
+    assert counts["failed"] == {"judge_support: KeyError": 1}
