@@ -109,7 +109,7 @@ def _is_complete(values: Mapping[str, Any], types: Mapping[str, Type], complete:
         if kind.__class__ is dict:
             whole = id(value) in complete or (isinstance(value, dict) and _is_complete(value, kind, complete))
         else:
-            whole = kind == _PLAIN.get(value.__class__) or value is None or kind == _type_of(value)
+            whole = kind == _PLAIN.get(value.__class__) or value is None or kind == _type_of(value) != JSON
         if not whole:
             return False
     return True

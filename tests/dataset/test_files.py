@@ -7,7 +7,7 @@ import numpy as np
 import orjson
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from kgqa_hpc.columns import Column
@@ -105,6 +105,7 @@ def _without_empty_structs(record: dict[str, Any]) -> dict[str, Any]:
 
 @settings(max_examples=60, deadline=None)
 @given(st.lists(VERDICTS, max_size=6))
+@example([{"judge": {"why": {"a": 1}, "score": [1, 2]}}] * 3)  # JSON text from the first record on
 def test_parquet_and_json_lines_hold_the_same(
     tmp_path_factory: pytest.TempPathFactory, verdicts: list[dict]
 ) -> None:
