@@ -18,7 +18,8 @@ DRY=
 STAGED=$1 REPORT=$(realpath -m "$2")
 ROWS=${REPORT%.json}.rows.jsonl
 PYTHON=${PYTHON:-python3}
-DEADLINE=$((SECONDS + 570))
+PACE=$([ -n "$DRY" ] && echo 6 || echo 1) # a rehearsal costs no lent time, and a machine that builds may be busy
+DEADLINE=$((SECONDS + PACE * 570))
 WORK=$(mktemp -d)
 trap 'rm -rf "$WORK"' EXIT
 mkdir -p "$WORK/steps"
@@ -27,7 +28,7 @@ failed=0
 
 # step NAME SECONDS COMMAND …: run it, keep its exit status, seconds and last words for the report.
 step() {
-  local name=$1 limit=$2 left=$((DEADLINE - SECONDS)) began=$SECONDS code=0
+  local name=$1 limit=$((PACE * $2)) left=$((DEADLINE - SECONDS)) began=$SECONDS code=0
   shift 2
   [ "$limit" -le "$left" ] || limit=$left
   if [ "$limit" -lt 5 ]; then
@@ -139,7 +140,7 @@ trial() { "$PYTHON" "$TOOLS/gpu_trial_steps.py" "$@"; }
 
 steady() { # NAME: 256 items and a few more
   "${KGQA[@]}" init "$WORK/$1.yaml" "$WORK/run-$1" && "${KGQA[@]}" import "$WORK/run-$1" && "${KGQA[@]}" sample "$WORK/run-$1" || return 1
-  trial steady "$1" "$WORK/run-$1" "$ROWS" 110
+  trial steady "$1" "$WORK/run-$1" "$ROWS" $((PACE * 110))
 }
 
 awq_model() { # 8B of random weights; a small one in a rehearsal
@@ -157,7 +158,7 @@ kill_and_resume() { # kill -9 the engine in mid-run: the worker starts it again,
   "${KGQA[@]}" init "$WORK/$1-kill.yaml" "$run" && "${KGQA[@]}" import "$run" && "${KGQA[@]}" sample "$run" || return 1
   "${KGQA[@]}" run "$run" >"$log" 2>&1 &
   worker=$!
-  for _ in $(seq 600); do
+  for _ in $(seq $((PACE * 600))); do
     kill -0 "$worker" 2>/dev/null || break
     # Its own child, by parent; only once the first answers are in a journal is it worth killing.
     child=$(ps -o pid= -o args= --ppid "$worker" | sed -n 's/^ *\([0-9]*\) .*kgqa_hpc\.engines\.child.*/\1/p' | head -n 1)

@@ -62,7 +62,6 @@ def test_the_whole_trial_is_rehearsed_with_a_stand_in_and_each_row_is_there_at_o
     turbomind = "answer-turbomind compile steady-turbomind sweep-turbomind kill-turbomind"
     others = "awq-model sweep-awq answer-pytorch sweep-pytorch sweep-pytorch-process sweep-vllm"
     assert steps == f"{turbomind} {others}".split()
-    assert sum(step["seconds"] for step in document["steps"]) < 600
     rows = [json.loads(line) for line in (tmp_path / "report.rows.jsonl").read_text("utf-8").splitlines()]
     assert rows == document["rows"]
     kinds = dict.fromkeys(row["row"] for row in rows if row["engine"] == "turbomind")
