@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from kgqa_hpc.run import Run
 from tests.command import kgqa
 from tests.servers import QuietHandler, serving
 
@@ -114,6 +115,10 @@ def test_a_language_is_a_code_and_an_unknown_licence_is_missing_at_publish(own: 
     kgqa("merge", "run", "--set", "language=[en, pt-BR]", "--set", "licence=ccby")
     said = kgqa("publish", "run", "upload").stdout
     assert "an identifier or a link of the licence 'ccby', did you mean cc-by-4.0?: dataset.licence" in said
+    (own / "new.yaml").write_text("dataset: {language: en, z_score: null}")
+    kgqa("merge", "run", "--config", "new.yaml", "--set", "title=New")
+    dataset = Run(own / "run").config.dataset
+    assert (dataset.language, dataset.title, dataset.licence) == ("en", "New", None), "whole, and then --set"
 
 
 def test_page_and_card_of_a_rehearsal_say_that_its_texts_are_made_up(own: Path) -> None:

@@ -221,6 +221,8 @@ def _dataset_changes(pairs: Sequence[str], config: Path | None) -> dict[str, Any
             raise InputError(
                 f"{config}: has no section dataset:", "only that section can change in a merged run"
             )
+        # A key that the file leaves out has its default again.
+        changes = DatasetConfig().model_dump(mode="json")
         changes |= DatasetConfig.with_paths(section, config.resolve().parent)
     for pair in pairs:
         key, equals, text = pair.partition("=")
