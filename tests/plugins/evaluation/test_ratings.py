@@ -154,6 +154,16 @@ def test_a_model_is_one_more_annotator_and_in_no_mean(tmp_path: Path) -> None:
     assert analyse(people, people)["agreement"][ANSWER]["judges"] == ["people", "people (model)"]
 
 
+def test_a_second_annotator_who_agrees_makes_no_interval_narrower(tmp_path: Path) -> None:
+    files = [wide(tmp_path / name, published()[:20]) for name in ("one.csv", "two.csv")]
+    one, both = (analyse(read_ratings(paths)) for paths in (files[:1], files))
+    for read in (
+        lambda document: document["by_group"]["all"]["criteria"][ANSWER]["mean"],
+        lambda document: document["answer"]["all"]["share_3_minimum_interval"],
+    ):
+        assert read(both) == read(one)
+
+
 def test_a_key_tells_accepted_from_rejected_and_what_a_rating_stands_for(tmp_path: Path) -> None:
     ratings = read_ratings([wide(tmp_path / "r.csv", [["1", *"55555"], ["2", *"11111"]])])
     key = write(tmp_path / "k.csv", ["ID", "accepted", "weight"], [["1", "true", 9], ["2", "false", 1]])
