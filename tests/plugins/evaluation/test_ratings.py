@@ -107,6 +107,11 @@ def test_other_delimiters_a_byte_order_mark_and_own_criteria_are_read(tmp_path: 
     assert analyse(read_ratings([path]))["all"] == {"Clarity": pytest.approx(3.2083333)}
 
 
+def test_a_shown_number_is_no_criterion_beside_the_published_ones(tmp_path: Path) -> None:
+    path = write(tmp_path / "r.csv", [*PAIR, *CRITERIA, "hops"], [["1", "q", "a", *"55432", 2]])
+    assert read_ratings([path]).criteria == CRITERIA
+
+
 @pytest.mark.parametrize(
     ("data", "message"),
     [
