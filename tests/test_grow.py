@@ -1,5 +1,6 @@
 """A run grows by a judge or by anchors, and nothing that was there changes a byte."""
 
+import csv
 import hashlib
 import json
 import shutil
@@ -122,6 +123,8 @@ def test_a_larger_sample_contains_the_old_one_and_keeps_its_answers(finished: Pa
     assert extend(finished, 12).anchors == 36
     run_command(finished)
     assert stages.merge(finished).total.sampled == 36
+    with (finished / "stats" / "graphlets.csv").open() as file:
+        assert sum(int(row["sampled"]) for row in csv.DictReader(file)) == 36
 
 
 def test_a_smaller_number_in_the_file_is_refused_unless_the_run_was_extended(finished: Path) -> None:

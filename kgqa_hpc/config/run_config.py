@@ -236,12 +236,18 @@ def _chain_problems(config: RunConfig, anchors_known: bool = True) -> Iterator[t
     # The configurations of variants are checked separately.
     fields_known = anchors_known and config.variants is None
     available = set(KINDS.get(config.anchors.kind).gives)
+    many = ""  # the step that makes many records of an item
     for number, pass_config in enumerate(config.passes):
         for position, settings in enumerate(pass_config.steps):
             fields_known = fields_known and settings.use != _REFUSED
             if fields_known:
-                yield from _step_problems(settings, available, ("passes", number, "steps", position))
-                available |= set(STEPS.get(settings.use).gives)
+                step, key = STEPS.get(settings.use), ("passes", number, "steps", position)
+                yield from _step_problems(settings, available, key)
+                if many and "answer" in step.needs:
+                    cure = "use it in a run over them (anchors: kind records)"
+                    yield key, f"{settings.use} works on one record, but {many} makes many of an item: {cure}"
+                available |= set(step.gives)
+                many = settings.use if step.many else many
     imitated = [step for step in config.steps if step.imitates and getattr(step, step.imitates)]
     if imitated and "decontaminate" not in config.dataset.model_fields_set:
         missing = f"the test file of the benchmark that {imitated[0].label} takes examples from"

@@ -168,7 +168,8 @@ class Stager:
         lost = lost_record(anchor, item) if record is None or status in ("invalid", "failed") else None
         text = digest = None
         if self._compares and record is not None and status == "accepted":
-            text = " ".join(words(record["question"]))
+            # Without its names, "What does the protein do?" is another question for each protein.
+            text = " ".join(words(record.get("question_with_names") or record["question"]))
             digest = hashlib.blake2b(text.encode("utf-8", "replace"), digest_size=16).digest()
         return {
             "id": anchor.id if record is None else record["id"],

@@ -49,13 +49,17 @@ def sample_into(run: RunFolder, config: RunConfig, threads: int | None = None) -
     from kgqa_hpc.store.shards import write_anchors
 
     drawn, header = _draw(run, config, threads)
-    make_folder(run.stats)
-    for name, content in drawn.files.items():
-        write_file(run.stats / name, content)
+    _write_statistics(run, drawn)
     header |= anchors_origin(run.manifest().sections)
     with KINDS.calling(config.anchors.kind):
         total = write_anchors(run.anchors, (anchor.to_dict() for anchor in drawn.anchors), header)
     return Sampled(run.anchors, total, drawn.notes)
+
+
+def _write_statistics(run: RunFolder, drawn: Drawn) -> None:
+    make_folder(run.stats)
+    for name, content in drawn.files.items():
+        write_file(run.stats / name, content)
 
 
 def _draw(run: RunFolder, config: RunConfig, threads: int | None) -> tuple[Drawn, dict[str, Any]]:
@@ -173,6 +177,7 @@ def extend(folder: Path, size: int, threads: int | None = None, *, trust: bool =
                     new = chain(old, more.values())
                 rows = _beginning_with(anchors.rows(), new, folder)
                 write_anchors(run.anchors, rows, header | anchors_origin(sections))
+            _write_statistics(run, drawn)
         run.grow(grown.plain(), sections)
         return Sampled(run.anchors, read_header(run.anchors, "anchors")["rows"])
 

@@ -53,7 +53,8 @@ class Step:
 
     `answer`: required fields of the prompt's schema, with their JSON types; a step without them has no prompt and
     computes from the item. `adds`: the kind of result: record fields (output), a verdict, or columns. `gives`: record
-    fields that the step fills; `needs`: record fields that it reads. `columns`: additional columns of its records.
+    fields that the step fills, with `many` in each of the records that it makes of an item; `needs`: record fields that
+    it reads. `columns`: additional columns of its records.
     `turns`: largest number of turns; `later_answers`: fields of the answers in later turns, if they differ from
     `answer`. `example`: values of `gives` for tests of the prompts of later steps, if a plain text does not fit.
     """
@@ -67,6 +68,7 @@ class Step:
     adds: ClassVar[Literal["output", "verdict", "column"]] = "column"
     gives: ClassVar[tuple[str, ...]] = ()
     needs: ClassVar[tuple[str, ...]] = ()
+    many: ClassVar[bool] = False
     columns: ClassVar[tuple[Column, ...]] = ()
     sees_instructions: ClassVar[bool] = False  # whether it reads `instructions` of its context
     turns: int = 1

@@ -7,11 +7,12 @@ those of class tables start in the graph's folder, or in `folder` if it is given
 
 from __future__ import annotations
 
+import datetime
 from os.path import expanduser
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import Field, ValidationError, model_validator
+from pydantic import BeforeValidator, Field, ValidationError, model_validator
 
 from kgqa_hpc.errors import ConfigError
 from kgqa_hpc.registry import did_you_mean
@@ -46,6 +47,11 @@ class Resolver(Settings):
         return self
 
 
+def _text_of_date(value: Any) -> Any:
+    """The text of a date that YAML has read as one, as of 2024-12-03 without quotes."""
+    return str(value) if isinstance(value, datetime.date) else value
+
+
 class Space(Settings):
     """One space of identifiers and where its names stand: a table, an OBO file or a web service."""
 
@@ -56,7 +62,9 @@ class Space(Settings):
     name: str = Field("name", description="The column or key of the name.")
     prefixes: list[str] = Field(default_factory=list, description="CURIE prefixes to remove from ids.")
     uri: str | None = Field(None, description="Prefix of the space's IRIs.")
-    date: str = Field("", description="Date of the table, recorded with each name.")
+    date: Annotated[str, BeforeValidator(_text_of_date)] = Field(
+        "", description="Date of the table, recorded with each name."
+    )
     licence: str = Field(description="Licence of the names.")
     suffixes: list[str] = Field(default_factory=list, description="Suffixes to remove from names.")
     underscores: bool = Field(False, description="Replace underscores in names by blanks.")

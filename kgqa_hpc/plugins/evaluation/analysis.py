@@ -27,8 +27,8 @@ from kgqa_hpc.plugins.evaluation.agreement import (
     estimate,
     interval_text,
     make_votes,
-    mean_of,
     rank_test,
+    ratio,
 )
 from kgqa_hpc.plugins.evaluation.ratings import ACCEPTABLE, ANSWER_CRITERIA, HIGHEST, LOWEST, Ratings
 from kgqa_hpc.store.atomic import make_folder, write_file
@@ -56,7 +56,8 @@ def analyse(ratings: Ratings, model: Ratings | None = None, *, seed: int = 0) ->
     groups, rated = rating_groups(ratings), ratings.rated
     scores = groups["all"]
     weights = pd.Series([row.weight for row in rated], dtype=float)
-    answer = {name: _answer_scores(answer_triples(group), seed) for name, group in groups.items()}
+    ids = pd.Series([row.id for row in rated], dtype=object)
+    answer = {name: _answer_scores(group, ids, seed) for name, group in groups.items()}
     size, counts = answer["all"]["ratings"], answer["all"]["count_3"]
     shares = [f"{n} of {size} ({100 * n / (size or 1):.2f} %)" for n in counts.values()]
     return {
@@ -69,7 +70,9 @@ def analyse(ratings: Ratings, model: Ratings | None = None, *, seed: int = 0) ->
         "criteria": list(ratings.criteria),
         **{name: _means(groups[name]) if name in groups else None for name in GROUPS},
         "share_3": _means((scores >= ACCEPTABLE).where(scores.notna())),
-        "by_group": {name: _details(group, weights[group.index], seed) for name, group in groups.items()},
+        "by_group": {
+            name: _details(group, weights[group.index], ids, seed) for name, group in groups.items()
+        },
         "answer": {name: answer.get(name) for name in GROUPS},
         "accepted_against_rejected": _compared(groups),
         "agreement": _agreed(ratings, model, seed),
@@ -88,7 +91,17 @@ def rating_groups(ratings: Ratings) -> dict[str, pd.DataFrame]:
 
 def answer_triples(scores: pd.DataFrame) -> Floats:
     """Scores for the three criteria of the answer, of the ratings that have all three, (n, 3)."""
-    return scores.reindex(columns=list(ANSWER_CRITERIA)).dropna().to_numpy()
+    return _whole(scores).to_numpy()
+
+
+def _whole(scores: pd.DataFrame) -> pd.DataFrame:
+    return scores.reindex(columns=list(ANSWER_CRITERIA)).dropna()
+
+
+def _mean(values: pd.Series, ids: pd.Series, seed: int) -> dict[str, Any]:
+    """The mean of ratings with its interval; a resample draws an item with all its ratings."""
+    sums = values.groupby(ids[values.index], sort=False).agg(["sum", "size"]).to_numpy(np.float64)
+    return estimate(lambda weights: ratio(*(weights @ sums).T), len(sums), seed=seed)
 
 
 def _means(scores: pd.DataFrame) -> dict[str, float | None]:
@@ -96,35 +109,33 @@ def _means(scores: pd.DataFrame) -> dict[str, float | None]:
     return {str(name): None if np.isnan(mean) else float(mean) for name, mean in scores.mean().items()}
 
 
-def _answer_scores(triples: Floats, seed: int) -> dict[str, Any]:
+def _answer_scores(scores: pd.DataFrame, ids: pd.Series, seed: int) -> dict[str, Any]:
     """Minimum, average and rounded average over the answer's three criteria (Figure 12)."""
-    average = triples.sum(axis=1) / len(ANSWER_CRITERIA)
-    lowest = triples.min(axis=1, initial=HIGHEST)
+    whole = _whole(scores)
+    average, lowest = whole.sum(axis=1) / len(ANSWER_CRITERIA), whole.min(axis=1)
     kinds = pd.DataFrame({"minimum": lowest, "average": average, "rounded_average": np.rint(average)})
     reached = {level: kinds >= level for level in LEVELS}
     shares = {level: _means(rows) for level, rows in reached.items()}
-    acceptable = reached[ACCEPTABLE]["minimum"].to_numpy(float)
     return {
         "ratings": len(kinds),
         "mean": _means(kinds),
         "count_3": reached[ACCEPTABLE].sum().to_dict(),
         "share_3": shares[ACCEPTABLE],
-        "share_3_minimum_interval": estimate(mean_of(acceptable), len(kinds), seed=seed),
+        "share_3_minimum_interval": _mean(reached[ACCEPTABLE]["minimum"], ids, seed),
         "at_least": {kind: {str(level): shares[level][kind] for level in LEVELS} for kind in map(str, kinds)},
     }
 
 
-def _details(scores: pd.DataFrame, weights: pd.Series, seed: int) -> dict[str, Any]:
+def _details(scores: pd.DataFrame, weights: pd.Series, ids: pd.Series, seed: int) -> dict[str, Any]:
     details = {}
     for name in map(str, scores):
-        values = scores[name].dropna().to_numpy()
-        acceptable = (values >= ACCEPTABLE).astype(np.float64)
+        values = scores[name].dropna()
         details[name] = {
             "ratings": len(values),
-            "mean": estimate(mean_of(values), len(values), seed=seed),
-            "sd": float(values.std()) if len(values) else None,
+            "mean": _mean(values, ids, seed),
+            "sd": float(values.std(ddof=0)) if len(values) else None,
             "minimum": float(values.min()) if len(values) else None,
-            "share_3": estimate(mean_of(acceptable), len(values), seed=seed),
+            "share_3": _mean(values >= ACCEPTABLE, ids, seed),
             "distribution": {str(k): int((np.rint(values) == k).sum()) for k in LEVELS},
         }
     weighted = None  # means for the whole dataset, where a key says how many records each rating stands for

@@ -59,14 +59,14 @@ class Plan(NamedTuple):
     kappa_half_width: float
 
     def __str__(self) -> str:
-        aim, detectable = self.aim, "nothing (one side is empty)"
+        aim, detectable = self.aim, "none (too few pairs)"
         if self.detectable is not None:
             detectable = f"{100 * self.detectable:.1f} points"
         return (
             f"{self.accepted + self.rejected} pairs: {self.accepted} accepted, {self.rejected} rejected\n"
             f"Telling {aim.expected:.0%} good from {aim.expected - aim.difference:.0%} takes "
             f"{pairs_for_difference(*aim)} of each (power {aim.power:.0%}, two-sided alpha {aim.alpha:g}).\n"
-            f"This sample: smallest difference told {detectable}; the share among accepted "
+            f"This sample: smallest difference told: {detectable}; the share among accepted "
             f"± {100 * self.half_width:.1f} points; kappa of a judge ± {self.kappa_half_width:.2f} "
             f"(95 %, before anyone skips an item)."
         )

@@ -217,7 +217,9 @@ def _read_wide(path: Path) -> tuple[list[str], list[Rating]]:
     """Criteria and ratings of a file with one row an item."""
     header, lines = read_csv(path, "id", "question", "answer")
     rows = list(lines)
-    criteria = [name for name in header if _is_criterion(name, [cells[name.lower()] for _, cells in rows])]
+    criteria = [name for name in header if _canonical(name) in CRITERIA] or [
+        name for name in header if _is_criterion(name, [cells[name.lower()] for _, cells in rows])
+    ]
     if not criteria:
         problem = f"{path}: no column holds scores from {LOWEST} to {HIGHEST}"
         raise InputError(problem, f"one column a criterion, for instance {CRITERIA[0]!r}")
@@ -266,12 +268,12 @@ def _rating(path: Path, cells: dict[str, str], where: str) -> Rating:
 
 
 def _is_criterion(name: str, cells: Iterable[str]) -> bool:
-    """Whether a column is a published criterion, or holds scores; one cell in ten may be none, to be named."""
+    """Whether a column holds scores; one cell in ten may be none, to be named."""
     if name.lower() in _RESERVED:
         return False
     filled = [cell.strip() for cell in cells if cell.strip()]
     scores = sum(bool(_NUMBER.fullmatch(cell)) and _level(cell) is not None for cell in filled)
-    return _canonical(name) in CRITERIA or 0 < 0.9 * len(filled) <= scores
+    return 0 < 0.9 * len(filled) <= scores
 
 
 def _canonical(name: str) -> str:

@@ -142,10 +142,13 @@ def retest(
         raise InputError(f"{source}: has no judge {strangers[0]!r}", f"it has: {', '.join(labels) or 'none'}")
     plan = _asked(plain, lambda step: step["as"] in (judges or labels))
     asked = set(judges or labels)
-    candidates = (candidate for candidate in records(source) if asked & candidate["verdicts"].keys())
-    chosen = heapq.nsmallest(number, candidates, key=lambda pair: canonical_digest([seed, pair["id"]]))
+    judged = (  # a record that was rejected before a judge saw it has None as its verdict
+        record for record in records(source) if any(record["verdicts"].get(name) for name in asked)
+    )
+    chosen = heapq.nsmallest(number, judged, key=lambda pair: canonical_digest([seed, pair["id"]]))
     if not chosen:
-        raise InputError(f"{source}: no record has a verdict", "kgqa judge RUN adds a judge")
+        cure = "kgqa judge RUN adds a judge, kgqa merge RUN its verdicts"
+        raise InputError(f"{source}: no record has a verdict", cure)
     plan["prompts"] = {**plain["prompts"], "folder": str(run.prompts.resolve())}
     copies = (copy for record in chosen for copy in perturbed(record, perturb))
     again = _judged(plan, copies, folder, str(source))

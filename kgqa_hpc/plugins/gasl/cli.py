@@ -8,6 +8,7 @@ import json
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -31,6 +32,7 @@ gasl = typer.Typer(
 
 ScriptFile = Annotated[Path, typer.Argument(metavar="SCRIPT", help="A graph script or a plan in JSON.")]
 MaybePath = Path | None
+_MOST_PRINTED = 1000  # characters of a variable
 
 
 @gasl.command()
@@ -61,7 +63,10 @@ def run(
         name = f" {step['variable']}" if step["variable"] else ""
         note(f"{step['line']}:{step['column']} {step['status']}{name}{count}")
     for name, value in result.variables.items():
-        say(f"{name} = {json.dumps(value, ensure_ascii=True)}")
+        parts = islice(json.JSONEncoder().iterencode(value), _MOST_PRINTED + 1)  # of a character or more
+        text = "".join(parts)
+        ending = " … (whole with --json)" if len(text) > _MOST_PRINTED else ""
+        say(f"{name} = {text[:_MOST_PRINTED]}{ending}")
     if result.error:
         position = f"line {result.error['line']}, column {result.error['column']}"
         say(f"error: {position}: {result.error['kind']}: {result.error['message']}", aside=True)

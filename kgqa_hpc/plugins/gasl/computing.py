@@ -14,6 +14,7 @@ from kgqa_hpc.plugins.gasl.language import (
     LARGEST,
     MAX_ITEM_BYTES,
     MISSING,
+    TOO_LARGE,
     Command,
     Condition,
     Expression,
@@ -104,7 +105,7 @@ def _computed(expression: Expression, item: Item, variables: Mapping[Ref, Any]) 
                     return None
                 text += text_of(value) + following
                 if len(text) > MAX_ITEM_BYTES:
-                    raise ScriptError("limit", "an item of more than 64 KiB")
+                    raise ScriptError("limit", TOO_LARGE)
             return text
         case "call":
             function, argument = operands

@@ -195,6 +195,7 @@ Item = Mapping[str, Any]
 
 LARGEST = 1e308
 MAX_ITEM_BYTES = 64 * 1024
+TOO_LARGE = "an item of more than 64 KiB: keep fewer fields with SELECT, or COUNT … BY instead of GROUP … BY"
 # Number of levels that every JSON encoder can write.
 MAX_LEVELS = 200
 
@@ -322,7 +323,7 @@ def item_bytes(item: Any) -> int:
         check_levels(item)
         size = len(to_json(item))
     if size > MAX_ITEM_BYTES:
-        raise ScriptError("limit", "an item of more than 64 KiB")
+        raise ScriptError("limit", TOO_LARGE)
     return size
 
 

@@ -70,6 +70,7 @@ class Extract(Step):
     answer = {"pairs": "array"}
     adds = "output"
     gives = ("question", "answer", "protein", "organism_scope")
+    many = True
     columns = (
         Column("protein", "string", "The protein, as the document names it."),
         Column(

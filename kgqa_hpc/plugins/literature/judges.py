@@ -21,7 +21,6 @@ from typing import Any, ClassVar
 
 from kgqa_hpc.columns import Column
 from kgqa_hpc.engines.engine import Response
-from kgqa_hpc.errors import ConfigError
 from kgqa_hpc.plugins.literature.extract import Scope, kept
 from kgqa_hpc.prompts.files import MOST
 from kgqa_hpc.prompts.safe_text import TEXT_LENGTH, clean_text
@@ -67,9 +66,6 @@ class JudgeSupport(JudgeCriteria):
 
     def variables(self, item: Item) -> dict[str, Any]:
         fields = item.output
-        if item.anchor.kind == "abstract" and "question" not in fields:
-            problem = f"step {self.label} judges one record, but question stands in each of many here"
-            raise ConfigError(problem, "judge them in a run over its records (anchors: kind records)")
         pair = {name: fields.get(f"{name}_with_names") or fields[name] for name in PAIR}
         about = {name: fields.get(name) or "" for name in ("protein", "organism")}
         return {

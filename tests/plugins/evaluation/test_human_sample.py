@@ -125,4 +125,5 @@ def test_106_ratings_give_kappa_within_19_hundredths_and_a_tenth_takes_about_390
 def test_the_detectable_difference_is_the_inverse_of_the_size_and_none_with_one_empty_side() -> None:
     pairs = pairs_for_difference(0.7, 0.15)
     assert 0.148 <= (plan(pairs, pairs, Aim(expected=0.7)).detectable or 1) <= 0.15
-    assert "nothing (one side is empty)" in str(plan(50, 0, Aim()))
+    for sizes in ((50, 0), (2, 1)):
+        assert "smallest difference told: none (too few pairs)" in str(plan(*sizes, Aim()))

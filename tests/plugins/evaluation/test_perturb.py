@@ -59,6 +59,16 @@ def test_asking_again_changes_no_byte_of_the_run_and_resumes(judged: Path) -> No
     assert {path: path.read_bytes() for path in judged.rglob("*") if path.is_file()} == before
 
 
+def test_a_pair_that_no_judge_saw_is_not_drawn(judged: Path, tmp_path: Path) -> None:
+    rows = [{"id": f"i{n}", "question": "Which?", "answer": "Alpha." if n else "Which?"} for n in range(4)]
+    jsonl(tmp_path / "pairs.jsonl", rows)
+    run = made_run(
+        tmp_path, config_of({"use": "check", "reject": ["same_text"]}, {"use": "judge", "as": "coin"})
+    )
+    document = retest(run, tmp_path / "again", perturb=["same"], judges=[], number=9, seed=1)
+    assert document["pairs"] == document["judges"]["coin"]["same"]["items"] == 3
+
+
 def test_an_unknown_judge_is_refused_with_those_there_are(judged: Path) -> None:
     with pytest.raises(InputError, match="no judge 'dice'"):
         asked_again(judged, judges=["dice"])

@@ -107,6 +107,11 @@ def test_other_delimiters_a_byte_order_mark_and_own_criteria_are_read(tmp_path: 
     assert analyse(read_ratings([path]))["all"] == {"Clarity": pytest.approx(3.2083333)}
 
 
+def test_a_shown_number_is_no_criterion_beside_the_published_ones(tmp_path: Path) -> None:
+    path = write(tmp_path / "r.csv", [*PAIR, *CRITERIA, "hops"], [["1", "q", "a", *"55432", 2]])
+    assert read_ratings([path]).criteria == CRITERIA
+
+
 @pytest.mark.parametrize(
     ("data", "message"),
     [
@@ -152,6 +157,16 @@ def test_a_model_is_one_more_annotator_and_in_no_mean(tmp_path: Path) -> None:
     assert document["agreement"][ANSWER]["judges"] == ["people", "model"]
     assert document["agreement"][ANSWER]["krippendorff_alpha"]["value"] < 0.2
     assert analyse(people, people)["agreement"][ANSWER]["judges"] == ["people", "people (model)"]
+
+
+def test_a_second_annotator_who_agrees_makes_no_interval_narrower(tmp_path: Path) -> None:
+    files = [wide(tmp_path / name, published()[:20]) for name in ("one.csv", "two.csv")]
+    one, both = (analyse(read_ratings(paths)) for paths in (files[:1], files))
+    for read in (
+        lambda document: document["by_group"]["all"]["criteria"][ANSWER]["mean"],
+        lambda document: document["answer"]["all"]["share_3_minimum_interval"],
+    ):
+        assert read(both) == read(one)
 
 
 def test_a_key_tells_accepted_from_rejected_and_what_a_rating_stands_for(tmp_path: Path) -> None:

@@ -39,6 +39,17 @@ def test_run_prints_one_object(script: Path, toy_files: Path) -> None:
     assert text.stdout.endswith("error\n")
 
 
+def test_a_long_variable_is_cut_on_the_terminal_and_whole_as_json(tmp_path: Path, toy_files: Path) -> None:
+    path = tmp_path / "script.gasl"
+    path.write_text(f"SET long = {json.dumps(['é'] * 2000)}\nSET short = 1\n", encoding="utf-8")
+    graph = ("--nodes", toy_files / "nodes.csv", "--edges", toy_files / "edges.csv")
+    long, short, status = kgqa("run", path, *graph, code=0).stdout.splitlines()
+    assert len(long) < 1100
+    assert long.endswith(" … (whole with --json)")
+    assert (short, status) == ("short = 1", "success")
+    assert len(json.loads(kgqa("run", path, *graph, "--json", code=0).stdout)["variables"]["long"]) == 2000
+
+
 def test_check_prints_every_faulty_command(tmp_path: Path) -> None:
     path = tmp_path / "script.gasl"
     path.write_text("FNID nodes\nCOUNT x\nFIND nods\n", encoding="utf-8")

@@ -51,6 +51,23 @@ def test_a_balanced_sample_holds_rare_topics_more_often(cleaned: Path) -> None:
     assert rare > 1.4 * TITLES["membrane"] / sum(TITLES.values())
 
 
+def test_questions_that_differ_in_the_replaced_name_alone_are_no_duplicates(tmp_path: Path) -> None:
+    names = ["CAT", "SOD1", "CAT"]
+    rows = [
+        {
+            "id": f"p{n}",
+            "question": "What does the protein do?",
+            "question_with_names": f"What does {name} do?",
+            "answer": "It binds.",
+        }
+        for n, name in enumerate(names)
+    ]
+    jsonl(tmp_path / "pairs.jsonl", rows)
+    keep = {"use": "keep", "columns": ["question_with_names"]}
+    run = made_run(tmp_path, config_of(keep, dataset={"z_score": None, "duplicates": {"exact": True}}))
+    assert sorted(record["reason"] or "" for record in records(run)) == ["", "", "duplicate"]
+
+
 @pytest.mark.parametrize(
     ("form", "shown"),
     [

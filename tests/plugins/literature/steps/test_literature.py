@@ -172,10 +172,16 @@ def test_items_and_records_add_up(literature: Path) -> None:
     assert all(record["document_text"] for record in found)
 
 
-def test_a_judge_of_one_record_is_refused_where_an_item_has_many(literature: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("use", ["judge_support", "judge", "check"])
+@pytest.mark.parametrize("later", [False, True])
+def test_a_step_for_one_record_is_refused_where_an_item_has_many(
+    literature: Path, tmp_path: Path, use: str, later: bool
+) -> None:
     config = yaml.safe_load((literature / "run.yaml").read_text())
-    config["passes"][-1]["steps"].append("judge_support")
-    with pytest.raises(ConfigError, match="judges one record, but question stands in each of many"):
+    if later:
+        config["passes"].append({"name": "later", "steps": []})
+    config["passes"][-1]["steps"].append(use)
+    with pytest.raises(ConfigError, match=f"{use} works on one record, but extract makes many of an item"):
         stages.init(written(literature / "judged.yaml", config), tmp_path / "judged")
 
 
