@@ -18,6 +18,7 @@ used. No other entry may take the name of a shipped one: `judge` must mean the s
 """
 
 import difflib
+import errno
 import hashlib
 import pkgutil
 import sys
@@ -162,6 +163,8 @@ class Registry:
         except (KgqaError, MemoryError):
             raise
         except Exception as problem:
+            if getattr(problem, "errno", None) in (errno.ENOSPC, errno.EDQUOT):
+                raise  # the entry is not to blame for a full disk
             frames = traceback.extract_tb(problem.__traceback__)
             raise ExtensionError(
                 f"{self.entry(name)} failed: {type(problem).__name__}: {problem} "

@@ -4,6 +4,8 @@ import json
 import logging
 import re
 import shutil
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -15,7 +17,7 @@ from kgqa_hpc import terminal
 from kgqa_hpc.cli.app import app, main
 from kgqa_hpc.errors import StoppedEarly
 from kgqa_hpc.terminal import Progress, stage_progress
-from tests.command import Done, kgqa, program
+from tests.command import Done, environment, kgqa, program
 from tests.project import CONFIG, PATHS, write_project
 
 
@@ -137,6 +139,15 @@ def test_a_stop_is_not_printed_as_an_error(monkeypatch: Any, capsys: Any) -> Non
         main()
     assert ended.value.code == 75
     assert capsys.readouterr().err.startswith("stopped early: SIGINT")
+
+
+def test_output_to_a_full_disk_is_one_line() -> None:
+    with open("/dev/full", "wb") as full:
+        line = [sys.executable, "-m", "kgqa_hpc", "list", "kinds"]
+        done = subprocess.run(line, stdout=full, stderr=subprocess.PIPE, text=True, env=environment())
+    assert done.returncode == 1
+    assert done.stderr.splitlines()[0] == "error: output: No space left on device"
+    assert len(done.stderr.splitlines()) == 2
 
 
 def test_a_shell_completes_verbs_also_those_of_plugins() -> None:

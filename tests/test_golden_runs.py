@@ -13,7 +13,7 @@ import yaml
 
 import kgqa_hpc
 from kgqa_hpc import stages
-from kgqa_hpc.errors import FingerprintMismatch, OlderFormat
+from kgqa_hpc.errors import CorruptFile, FingerprintMismatch, OlderFormat
 from kgqa_hpc.kg.file import read_graph
 from kgqa_hpc.run import Run
 from kgqa_hpc.store.run_folder import RunFolder
@@ -108,6 +108,15 @@ def test_the_converter_refuses_in_one_line_and_writes_nothing(
     assert upgrade.main() == 2
     assert capsys.readouterr().err.startswith("error: ")
     assert not (tmp_path / "new").exists()
+
+
+def test_a_conversion_that_fails_midway_leaves_nothing(tmp_path: Path) -> None:
+    shutil.copytree(GOLDEN / "v1", tmp_path / "run")
+    damaged = max((tmp_path / "run" / "results" / "main").iterdir())
+    damaged.write_bytes(damaged.read_bytes() + b"x")
+    with pytest.raises(CorruptFile, match=damaged.name):
+        upgrade.upgrade(tmp_path / "run", tmp_path / "new")
+    assert [path.name for path in tmp_path.iterdir()] == ["run"]
 
 
 def test_the_golden_files_are_of_the_versions_they_say() -> None:

@@ -30,6 +30,7 @@ from kgqa_hpc.kg.graph import KnowledgeGraph
 from kgqa_hpc.store.canonical import read_document
 from kgqa_hpc.store.fingerprint import Manifest, anchors_origin, fingerprint, graph_origin, write_manifest
 from kgqa_hpc.store.partition import partition
+from kgqa_hpc.store.replace_folder import replaced_folder
 from kgqa_hpc.store.run_folder import RunFolder
 from kgqa_hpc.store.sealed import require_plain
 from kgqa_hpc.store.shards import count, write_anchors, write_result
@@ -42,6 +43,11 @@ def upgrade(old: Path, new: Path) -> int:
     """Convert the run; returns the number of results. Raises InputError, CorruptFile, StoreError."""
     if new.exists():
         raise InputError(f"{new}: is there already", "name a new folder")
+    with replaced_folder(new) as growing:
+        return _convert(old, growing)
+
+
+def _convert(old: Path, new: Path) -> int:
     source = RunFolder(old)
     if not source.manifest_file.exists():
         raise InputError(f"{old}: is not a run folder (no manifest.json)", "name the folder of a run")

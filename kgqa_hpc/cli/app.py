@@ -3,6 +3,7 @@
 import json
 import os
 import sys
+from contextlib import suppress
 from io import TextIOWrapper
 from pathlib import Path
 from typing import Annotated, Any, NoReturn
@@ -12,7 +13,7 @@ from typer import Argument, Option
 from typer.core import TyperGroup
 
 from kgqa_hpc import __version__
-from kgqa_hpc.errors import InputError, KgqaError, StoppedEarly
+from kgqa_hpc.errors import DiskFull, InputError, KgqaError, StoppedEarly
 from kgqa_hpc.registry import Registry, shipped_plugins
 from kgqa_hpc.terminal import LOG, set_up
 from kgqa_hpc.text.plain_text import parse_duration, plain, plain_json
@@ -111,28 +112,40 @@ def main() -> None:
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(encoding="utf-8", errors="backslashreplace")
     try:
-        app()
+        try:
+            app()
+        finally:
+            sys.stdout.flush()  # here its errors can be reported
     except KgqaError as problem:
         _end_with(problem)
     except BrokenPipeError:  # `kgqa … | head`: not a failure of ours
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _drop_output()
         sys.exit(141)
     except KeyboardInterrupt:
         sys.exit(130)
     except OSError as problem:
-        if problem.errno is None or problem.filename is None:
-            raise
         from kgqa_hpc.store.atomic import disk_error
 
-        _end_with(disk_error(Path(os.fsdecode(problem.filename)), problem))
+        error = disk_error(Path(os.fsdecode(problem.filename or "output")), problem)
+        if problem.filename is None:
+            if not isinstance(error, DiskFull):
+                raise
+            _drop_output()
+        _end_with(error)
     except MemoryError:
         _end_with(KgqaError("not enough memory", "free some, or ask for more (ulimit -v, --mem of Slurm)"))
+
+
+def _drop_output() -> None:
+    """Let the flush at exit succeed: the output is gone."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _end_with(problem: KgqaError) -> NoReturn:
     LOG.debug("this is where it was noticed", exc_info=True)
     word = "" if isinstance(problem, StoppedEarly) else "error: "
-    print(plain(f"{word}{problem}"), file=sys.stderr)
+    with suppress(OSError):  # a log on a full disk must not change the exit code
+        print(plain(f"{word}{problem}"), file=sys.stderr)
     sys.exit(problem.exit_code)
 
 

@@ -74,8 +74,10 @@ def plan(
     measured tokens and rate (default: this run, once it has finished some items), made with `pilot_gpus`.
     `tokens_per_s` is the output of one GPU over all requests. `price`, or the prices of the engines, add the cost of
     the remaining items. An engine on another party's server has no GPUs and jobs to plan. Raises
-    InputError for a folder that is no run or a pilot without measurements.
+    InputError for a folder that is no run, a pilot without measurements, or a negative price.
     """
+    if price is not None and not all(0 <= number < math.inf for number in price):
+        raise InputError(f"--price {price[0]:g} {price[1]:g}: a price is 0 or more")
     run, config = open_run(folder)
     engines = [config.engine_of(entry.name) for entry in config.passes]
     steps = [step.use for step in config.steps]

@@ -160,6 +160,8 @@ def _work_through(
     finally:
         reporter.stop(failed=failed, complete=complete)
         heartbeat.stop()
+    if spending.cure and config.target is None:  # the last requests may have spent the budget
+        complete = snapshot.survey(run.path)["complete"]
     if stop.reason is not None and not complete:
         raise StoppedEarly(f"stopped early: {stop.reason}; everything finished is saved", spending.cure)
 
@@ -237,8 +239,11 @@ class Spending:
         self._earlier = log_files.active_time(log_files.read_notes(run.logs))[0] if "hours" in limits else 0.0
 
     def require_rest(self) -> None:
-        """Raises InputError when the budget is spent already: the same command again would do nothing."""
-        for name, spent in self._exceeded():
+        """Raises InputError when the budget of unfinished work is spent: the same command again would do nothing."""
+        exceeded = self._exceeded()
+        if exceeded and snapshot.survey(self._run.path)["complete"]:
+            self._limits, exceeded = {}, []
+        for name, spent in exceeded:
             limit = f"{about(spent)} of {self._limits[name]:,g} are spent"
             raise InputError(f"runtime.budget.{name}: {limit}", CURE)
 

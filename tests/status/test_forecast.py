@@ -158,6 +158,8 @@ def test_what_measured_too_little_is_refused_with_the_cure(tmp_path: Path) -> No
         plan(run, pilot=make_run(tmp_path / "pilot", 10).path)
     with pytest.raises(InputError, match="a cost needs the tokens of 20 items") as caught:
         plan(run, price=(0.5, 1.5))
+    with pytest.raises(InputError, match="--price 2 -1: a price is 0 or more"):
+        plan(run, price=(2.0, -1.0))
     assert "--pilot" in caught.value.cure
 
 

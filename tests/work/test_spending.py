@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 import yaml
 
+from kgqa_hpc.cluster.stop import Stop
 from kgqa_hpc.engines.engine import Price
 from kgqa_hpc.errors import InputError
 from kgqa_hpc.status.log_files import note_progress
@@ -86,9 +87,19 @@ def test_done_shards_count_once_after_a_restart(tmp_path: Path) -> None:
     kgqa("run", run.path)
     (only,) = status(run.path)["passes"]
     used = only["tokens"]["prompt"] + only["tokens"]["completion"]
-    Spending(run, {"tokens": used + 1, "items": 17}).require_rest()
-    with pytest.raises(InputError, match=r"runtime\.budget\.items"):
-        Spending(run, {"items": 16}).require_rest()
+    stop = Stop(None, 0)
+    Spending(run, {"tokens": used + 1, "items": 17}).check(stop)
+    assert stop.reason is None
+    Spending(run, {"items": 16}).check(stop)
+    assert stop.reason is not None
+
+
+def test_a_complete_run_is_complete_although_its_last_requests_spent_the_budget(tmp_path: Path) -> None:
+    run = make_run(tmp_path / "run", 16, runtime={"shard_size": 4})
+    with_budget(run, items=16)
+    kgqa("run", run.path)
+    kgqa("run", run.path)
+    assert status(run.path)["complete"]
 
 
 def test_hours_count_over_all_starts_of_a_run(tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 """Every form holds every accepted pair, in the members its readers look for."""
 
 import csv
+import errno
 import importlib.util
 import json
 import os
@@ -9,13 +10,15 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 import yaml
 
+from kgqa_hpc.dataset.exports import EXPORTS
 from kgqa_hpc.dataset.merge import merge
 from kgqa_hpc.dataset.publish import export
-from kgqa_hpc.errors import ConfigError, InputError
+from kgqa_hpc.errors import ConfigError, DiskFull, InputError
 from tests.dataset.conftest import records_of
 from tests.runs import SyntheticRun, synthetic
 from tests.sealed_dataset import seal
@@ -192,3 +195,13 @@ def test_an_unknown_form_is_refused_and_a_run_without_a_dataset(
         export(run.folder, "alpaka", tmp_path / "out")
     with pytest.raises(InputError, match="no dataset yet"):
         export(make_run().folder, "csv", tmp_path / "out")
+
+
+def test_a_disk_that_becomes_full_is_not_called_a_mistake_of_the_format(
+    run: SyntheticRun, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    full = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))  # of a write: it names no file
+    monkeypatch.setattr(EXPORTS.get("messages"), "value", Mock(side_effect=full))
+    with pytest.raises(DiskFull, match="out: No space left on device"):
+        export(run.folder, "messages", tmp_path / "out")
+    assert not list(tmp_path.iterdir())
