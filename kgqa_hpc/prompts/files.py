@@ -26,7 +26,7 @@ from kgqa_hpc.settings import problems_of
 from kgqa_hpc.store.atomic import read_with_state
 from kgqa_hpc.store.yaml_file import parse_yaml
 from kgqa_hpc.text.streams import NotRegular
-from kgqa_hpc.text.text_form import read_form
+from kgqa_hpc.text.text_form import BOUNDS, bounds_hold, read_form
 
 _PACKAGE = Path(kgqa_hpc.__file__).resolve().parent
 DOMAIN = "biomedicine"
@@ -213,6 +213,8 @@ def _field_problems(path: str, field: Any, inner: bool) -> Iterator[str]:
         numbers = all(type(bound) in (int, float) and isfinite(bound) for bound in bounds)
         if not numbers or bounds != sorted(bounds):
             yield f"{path}: minimum and maximum must be numbers, and minimum not above maximum"
+        elif not bounds_hold(field):
+            yield f"{path}: {BOUNDS}"
     elif kind == "array":
         if not _bounded(field.get("minItems", 0), field.get("maxItems"), MOST):
             yield f"{path}: needs maxItems, a whole number up to {MOST} and not below minItems"

@@ -1,4 +1,4 @@
-r"""Forms of texts (the subset of JSON Schema's `pattern` that every engine can enforce), and reply forms of prompts.
+r"""Forms of texts and bounds of numbers (what every engine can enforce of a JSON schema), and reply forms of prompts.
 
     ^(Which|What|How) [^?]*[?]$     begins with one of the three words; its only question mark is at the end
     ^.*[.!]$                        one line that ends with a period or an exclamation mark
@@ -12,8 +12,9 @@ seldom valid JSON, so they are split at commas and colons.
 """
 
 import re
+from collections.abc import Mapping
 from functools import lru_cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 LONGEST = 500  # characters of a pattern
 USAGE = "^(A|B)MIDDLE[.!]$, its middle .* or [^?]* or (.|\\n)* or one of these with +"
@@ -72,6 +73,18 @@ def read_form(pattern: str) -> TextForm:
 
 def _meant(text: str) -> str:
     return re.sub(r"\\(.)", lambda match: "\n" if match[1] == "n" else match[1], text)
+
+
+MOST_NUMBERS = 1000  # a range up to this size is spelt out in a grammar
+BOUNDS = f"give no bound, minimum 0, or two whole bounds at most {MOST_NUMBERS:,} apart"
+
+
+def bounds_hold(field: Mapping[str, Any]) -> bool:
+    """Whether every engine can enforce `minimum` and `maximum` of a number (BOUNDS)."""
+    low, high = field.get("minimum"), field.get("maximum")
+    if low is None or high is None:
+        return high is None and low in (None, 0)
+    return bool(low == int(low) and high == int(high) and high - low <= MOST_NUMBERS)
 
 
 _QUOTES = " \t\n\"'"

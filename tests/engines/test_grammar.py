@@ -32,6 +32,9 @@ SCHEMAS: list[dict[str, Any]] = [
     {"type": "array", "items": {"type": "string", "enum": ["yes", "no", 'a"b', "é"]}, "maxItems": 3},
     {"type": "array", "items": {"type": "number", "minimum": 0, "maximum": 1}, "minItems": 1, "maxItems": 9},
     {"type": "array", "items": {"type": "number", "minimum": 3, "maximum": 3}, "maxItems": 0},
+    {"type": "array", "items": {"type": "integer", "minimum": -12, "maximum": 3}, "minItems": 6, "maxItems": 9},
+    {"type": "array", "items": {"type": "number", "minimum": -2, "maximum": 1}, "minItems": 6, "maxItems": 9},
+    {"type": "array", "items": {"type": "number", "minimum": -3, "maximum": -2}, "minItems": 6, "maxItems": 9},
     an_object(nodes={"type": "array", "items": an_object(id={"type": "integer"}, w={"type": "number"})}),
 ]  # fmt: skip
 
@@ -111,7 +114,7 @@ def test_a_string_without_a_bound_gets_one_and_one_beyond_what_llama_cpp_takes_i
         {"type": "integer", "minimum": 3},
         {"type": "integer", "minimum": 0, "maximum": 10**6},
         {"type": "number", "minimum": 0.5, "maximum": 1},
-        {"type": "integer", "minimum": -3, "maximum": 3},
+        {"type": "integer", "minimum": -3.5, "maximum": 3},
         {"type": "string", "pattern": "a+"},
         {"type": ["string", "null"]},
         {"type": "object", "properties": {"a": {"type": "set"}}},

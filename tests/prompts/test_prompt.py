@@ -187,6 +187,8 @@ def test_a_flaw_within_modules_names_them(tmp_path, modules, expected):
         ("{type: integer, pattern: '^.*[?]$'}", "unknown key pattern"),
         ("{type: string, enum: [1, 2]}", "enum must be a list of strings"),
         ("{type: integer, minimum: 5, maximum: 2}", "minimum not above maximum"),
+        ("{type: integer, minimum: 3}", "two whole bounds at most 1,000 apart"),
+        ("{type: number, minimum: 0.5, maximum: 1}", "two whole bounds at most 1,000 apart"),
         ("{type: number, minimum: low}", "minimum and maximum must be numbers"),
         ("{type: number, maximum: .inf}", "minimum and maximum must be numbers"),
     ],
