@@ -120,16 +120,17 @@ def test_the_dataset_is_the_same_to_the_byte_wherever_and_however_it_was_cut_and
 def test_a_value_of_a_mixed_column_is_quoted_once_whatever_its_shard_holds(
     make_run: Any, dataset: dict[str, Any]
 ) -> None:
-    """Shards with numbers alone, with words alone, with both: the column is JSON text in every record."""
+    """Shards with numbers alone, with words, with both, with lists of objects: JSON text in every record."""
     said: dict[str, Any] = {}
     run = make_run(dataset=dataset)
     run.finish()
-    for number, shard in enumerate(run.manifest.names[:3]):
+    for number, shard in enumerate(run.manifest.names[:4]):
 
         def change(records: list[dict[str, Any]], number: int = number) -> list[dict[str, Any]]:
             for place, record in enumerate(records):
                 if record["verdicts"].get("judge"):
                     value: Any = "two" if number == 1 or (number == 2 and place % 2) else place
+                    value = [place, {"at": place}] if number == 3 else value
                     said[record["id"]] = record["verdicts"]["judge"]["my_answer"] = value
             return records
 
@@ -137,7 +138,7 @@ def test_a_value_of_a_mixed_column_is_quoted_once_whatever_its_shard_holds(
     merge(run.folder)
     records = records_of(run.folder.dataset, "accepted", "rejected")
     found = {one["id"]: one["verdicts"]["judge"]["my_answer"] for one in records if one["verdicts"]["judge"]}
-    assert {type(value) for value in said.values()} == {int, str}
+    assert {type(value) for value in said.values()} == {int, str, list}
     counts = json.loads((run.folder.dataset / "accounting.json").read_text())
     assert counts["json_text"] == [["verdicts", "judge", "my_answer"]]
     for name, text in found.items():
