@@ -113,7 +113,7 @@ class JudgeDecision(JudgeCriteria):
     needs = (*PAIR, "final_decision", "context")
 
     def asks_about(self, item: Item) -> bool:
-        return bool(item.output["context"])
+        return bool(item.output.get("context"))
 
     def compute(self, item: Item) -> Outcome:
         """Reject a question without context."""
