@@ -62,7 +62,7 @@ def _order(record: _Record) -> dict[str, Any] | None:
         return {**record, **lists}
     sentences = {name: _SENTENCE_END.split(record[name]) for name in ANSWERS if record.get(name)}
     turned = {name: " ".join([*later, first]) for name, (first, *later) in sentences.items()}
-    return {**record, **turned} if len(sentences["answer"]) > 1 else None
+    return {**record, **turned} if len(sentences.get("answer", ())) > 1 else None
 
 
 def _longer(record: _Record) -> dict[str, Any]:

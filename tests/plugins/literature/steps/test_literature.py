@@ -185,8 +185,13 @@ def test_a_step_for_one_record_is_refused_where_an_item_has_many(
         stages.init(written(literature / "judged.yaml", config), tmp_path / "judged")
 
 
-def test_a_record_without_an_answer_fails_alone(tmp_path: Path) -> None:
-    rows = [{"id": "a", "question": "What binds?", "answer": "That."}, {"id": "b", "question": "What holds?"}]
+def test_a_record_without_an_answer_or_a_text_fails_alone(tmp_path: Path) -> None:
+    rows = [
+        {"id": "a", "question": "What binds?", "answer": "That.", "document_text": "That binds."},
+        {"id": "b", "question": "What holds?", "document_text": "That holds."},
+        {"id": "c", "question": "What bends?", "answer": "That."},
+    ]
     run = made_run(tmp_path, config_of("judge_support", anchors=str(jsonl(tmp_path / "pairs.jsonl", rows))))
     counts = json.loads((run / "dataset" / "accounting.json").read_text())
     assert counts["failed"] == {"judge_support: KeyError": 1}
+    assert counts["rejected"]["judge_support: no text"] == 1
