@@ -61,9 +61,10 @@ def test_one_abstract_gives_many_records_and_each_drop_has_its_reason(item: Item
         ("TP53", "What did the authors find about TP53?", "speaks of its source"),
     ]
     sources = ["According to this study it is not.", "It is not, as shown above."]
-    said = pairs(*(case[:2] for case in cases), *(("TP53", "Is TP53 changed?", text) for text in sources))
+    answers = [*sources, "x" * 1000]  # as long as the prompt's schema allows
+    said = pairs(*(case[:2] for case in cases), *(("TP53", "Is TP53 changed?", text) for text in answers))
     assert isinstance(extract.take(item, stop(said), 0), Done)
-    reasons = [*(reason for _, _, reason in cases), "speaks of its source", "speaks of its source"]
+    reasons = [*(reason for _, _, reason in cases), *["speaks of its source"] * 2, "cut off"]
     expected = [reason and f"extract: {reason}" for reason in reasons]
     assert [record["reason"] for record in item.records or ()] == expected
 
