@@ -242,7 +242,9 @@ def _chain_problems(config: RunConfig, anchors_known: bool = True) -> Iterator[t
             fields_known = fields_known and settings.use != _REFUSED
             if fields_known:
                 step, key = STEPS.get(settings.use), ("passes", number, "steps", position)
-                yield from _step_problems(settings, available, key)
+                # A record that is judged again may have any field.
+                free = step.needs if config.anchors.kind == "records" and step.adds == "verdict" else ()
+                yield from _step_problems(settings, available.union(free), key)
                 if many and "answer" in step.needs:
                     cure = "use it in a run over them (anchors: kind records)"
                     yield key, f"{settings.use} works on one record, but {many} makes many of an item: {cure}"

@@ -166,7 +166,7 @@ def _try_prompts(chain: list[Step], config: RunConfig, pass_name: str) -> None:
         fields |= {**dict.fromkeys(earlier.gives, example), **earlier.example}
     for step in chain:
         if step.asks:
-            item = Item(kind.sample, output=dict(fields))
+            item = Item(kind.sample, output=dict.fromkeys(step.needs, example) | fields)
             values, of_kind = step.variables(item), kind.variables(kind.sample)
             samples = [of_kind | values] + [of_kind | {"relations": []} | values] * ("relations" in of_kind)
             for prompt in step.prompts:

@@ -9,7 +9,7 @@ repetitive attack: the answer said twice, nothing new in it.
 
 import heapq
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -28,10 +28,13 @@ from kgqa_hpc.steps import STEPS
 from kgqa_hpc.store.atomic import make_folder, write_file
 from kgqa_hpc.store.canonical import canonical
 from kgqa_hpc.store.canonical import digest as canonical_digest
+from kgqa_hpc.store.run_folder import RunFolder
+from kgqa_hpc.store.shards import AnchorsFile
 from kgqa_hpc.text.plain_text import aligned
 
 MARK = "~"  # between a record's id and the perturbation
 LISTS = ("options", "documents")
+ANSWERS = ("answer", "answer_with_names")  # the second is what judge_support shows
 READING = (
     "same: what flips is the judge's own unreliability. order, longer: a shift whose interval leaves out 0 is a taste "
     "for position or length, p being McNemar's exact test; compare it with the flips of `same`."
@@ -57,14 +60,19 @@ def _order(record: _Record) -> dict[str, Any] | None:
     lists = {name: list(reversed(record[name])) for name in LISTS if len(record.get(name) or ()) > 1}
     if lists:
         return {**record, **lists}
-    sentences = _SENTENCE_END.split(record["answer"])
-    return {**record, "answer": " ".join([*sentences[1:], sentences[0]])} if len(sentences) > 1 else None
+    sentences = {name: _SENTENCE_END.split(record[name]) for name in ANSWERS if record.get(name)}
+    turned = {name: " ".join([*later, first]) for name, (first, *later) in sentences.items()}
+    return {**record, **turned} if len(sentences.get("answer", ())) > 1 else None
+
+
+def _longer(record: _Record) -> dict[str, Any]:
+    return {**record, **{name: f"{record[name]} {record[name]}" for name in ANSWERS if record.get(name)}}
 
 
 PERTURBATIONS: dict[str, Callable[[_Record], dict[str, Any] | None]] = {
     "same": dict,
     "order": _order,
-    "longer": lambda record: {**record, "answer": f"{record['answer']} {record['answer']}"},
+    "longer": _longer,
 }
 
 
@@ -150,10 +158,23 @@ def retest(
         cure = "kgqa judge RUN adds a judge, kgqa merge RUN its verdicts"
         raise InputError(f"{source}: no record has a verdict", cure)
     plan["prompts"] = {**plain["prompts"], "folder": str(run.prompts.resolve())}
-    copies = (copy for record in chosen for copy in perturbed(record, perturb))
+    copies = (copy for record in _with_sources(run, chosen) for copy in perturbed(record, perturb))
     again = _judged(plan, copies, folder, str(source))
     comparison = compare_rounds(chosen, records(again), seed=seed)
     return {"pairs": len(chosen), "judges": comparison, "reading": READING}
+
+
+def _with_sources(run: RunFolder, chosen: Iterable[_Record]) -> Iterator[_Record]:
+    """Records, in a run of kind `records` with the fields of their sources, such as the text that a judge saw.
+
+    But without documents of the sources: a judge sees none, and their order stands for the answer's.
+    """
+    with AnchorsFile(run.anchors) as anchors:
+        for record in chosen:
+            row = anchors.find(record["id"])
+            anchor = {} if row is None else next(anchors.rows(row, row + 1))
+            source = (anchor.get("data") or {}).get("record") or {}
+            yield {**{name: value for name, value in source.items() if name != "documents"}, **record}
 
 
 def _asked(plain: dict[str, Any], selects: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:

@@ -32,7 +32,7 @@ from kgqa_hpc.plugins.literature.documents.proteins import (
     taxon_groups,
 )
 from kgqa_hpc.settings import StepSettings
-from kgqa_hpc.steps.item import Item
+from kgqa_hpc.steps.item import PAIR, Item
 from kgqa_hpc.steps.step import Done, Outcome, Step
 
 PER_PROTEIN = 10  # QAProt, 3.2 and its prompt
@@ -86,6 +86,9 @@ class Extract(Step):
     def accept(self, item: Item, answer: dict[str, Any]) -> Outcome:
         quotable, most = QuotableText(item.anchor.data["document"]["text"]), self.settings.per_protein
         seen, questions = Counter[str](), set[str]()
+        schema = self.prompt.schema["properties"]["pairs"]["items"]["properties"]
+        # The grammar cuts a text at its maximum length.
+        cut_at = {} if self.prompt.allow_cut else {name: schema[name].get("maxLength") for name in PAIR}
         item.records = []
         for pair in answer["pairs"]:
             fields = {name: pair[name] for name in self.gives}
@@ -93,6 +96,8 @@ class Extract(Step):
             texts, trouble = (question, fields["answer"]), None
             if quotable.find(fields["protein"]) is None:
                 trouble = "protein not in the text"
+            elif any(len(fields[name]) == length for name, length in cut_at.items()):
+                trouble = "cut off"
             elif any(_SOURCE.search(plain(words)) or own_words(words) for words in texts):
                 trouble = "speaks of its source"
             elif question in questions:

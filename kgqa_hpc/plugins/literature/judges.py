@@ -64,15 +64,28 @@ class JudgeSupport(JudgeCriteria):
     answer = dict.fromkeys(criteria, "boolean")
     needs = PAIR
 
+    def asks_about(self, item: Item) -> bool:
+        return bool(_document_text(item))
+
+    def compute(self, item: Item) -> Outcome:
+        """Reject a record whose source did not keep the text of its document."""
+        return Reject(f"{self.label}: no text")
+
     def variables(self, item: Item) -> dict[str, Any]:
         fields = item.output
         pair = {name: fields.get(f"{name}_with_names") or fields[name] for name in PAIR}
         about = {name: fields.get(name) or "" for name in ("protein", "organism")}
         return {
             **{name: clean_text(text, TEXT_LENGTH) for name, text in {**pair, **about}.items()},
-            "text": clean_text(fields.get("document_text") or "", _DOCUMENT),
+            "text": clean_text(_document_text(item), _DOCUMENT),
             "scope": self.settings.scope,
         }
+
+
+def _document_text(item: Item) -> str:
+    """The text of the document that the item is, or that its record keeps; "" without one."""
+    document = item.anchor.data.get("document") or {}
+    return item.output.get("document_text") or document.get("text") or ""
 
 
 class JudgeOptions(JudgeCriteria):
@@ -113,7 +126,7 @@ class JudgeDecision(JudgeCriteria):
     needs = (*PAIR, "final_decision", "context")
 
     def asks_about(self, item: Item) -> bool:
-        return bool(item.output["context"])
+        return bool(item.output.get("context"))
 
     def compute(self, item: Item) -> Outcome:
         """Reject a question without context."""

@@ -1,5 +1,6 @@
 """A judge's unreliability and its taste for position and length are measured; planted ones are found, no others."""
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -67,6 +68,23 @@ def test_a_pair_that_no_judge_saw_is_not_drawn(judged: Path, tmp_path: Path) -> 
     )
     document = retest(run, tmp_path / "again", perturb=["same"], judges=[], number=9, seed=1)
     assert document["pairs"] == document["judges"]["coin"]["same"]["items"] == 3
+
+
+@pytest.mark.plugin("literature")
+def test_a_judge_sees_the_fields_of_the_source_again_and_every_answer_is_changed(tmp_path: Path) -> None:
+    texts = {
+        "question": "Which?",
+        "answer": "It is.",
+        "answer_with_names": "CAT is.",
+        "document_text": "A CAT is.",
+    }
+    decided = {"final_decision": "yes", "context": "A CAT is."}
+    jsonl(tmp_path / "pairs.jsonl", [{"id": "i", **texts, **decided}])
+    run = made_run(tmp_path, config_of("judge_support", "judge_decision"))
+    retest(run, tmp_path / "again", perturb=["longer"], judges=[], number=9, seed=1)
+    copy = json.loads((tmp_path / "again" / "pairs.jsonl").read_text())
+    assert copy["document_text"] == "A CAT is."
+    assert (copy["answer"], copy["answer_with_names"]) == ("It is. It is.", "CAT is. CAT is.")
 
 
 def test_an_unknown_judge_is_refused_with_those_there_are(judged: Path) -> None:

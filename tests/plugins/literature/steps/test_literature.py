@@ -61,9 +61,10 @@ def test_one_abstract_gives_many_records_and_each_drop_has_its_reason(item: Item
         ("TP53", "What did the authors find about TP53?", "speaks of its source"),
     ]
     sources = ["According to this study it is not.", "It is not, as shown above."]
-    said = pairs(*(case[:2] for case in cases), *(("TP53", "Is TP53 changed?", text) for text in sources))
+    answers = [*sources, "x" * 1000]  # as long as the prompt's schema allows
+    said = pairs(*(case[:2] for case in cases), *(("TP53", "Is TP53 changed?", text) for text in answers))
     assert isinstance(extract.take(item, stop(said), 0), Done)
-    reasons = [*(reason for _, _, reason in cases), "speaks of its source", "speaks of its source"]
+    reasons = [*(reason for _, _, reason in cases), *["speaks of its source"] * 2, "cut off"]
     expected = [reason and f"extract: {reason}" for reason in reasons]
     assert [record["reason"] for record in item.records or ()] == expected
 
@@ -185,8 +186,13 @@ def test_a_step_for_one_record_is_refused_where_an_item_has_many(
         stages.init(written(literature / "judged.yaml", config), tmp_path / "judged")
 
 
-def test_a_record_without_an_answer_fails_alone(tmp_path: Path) -> None:
-    rows = [{"id": "a", "question": "What binds?", "answer": "That."}, {"id": "b", "question": "What holds?"}]
+def test_a_record_without_an_answer_or_a_text_fails_alone(tmp_path: Path) -> None:
+    rows = [
+        {"id": "a", "question": "What binds?", "answer": "That.", "document_text": "That binds."},
+        {"id": "b", "question": "What holds?", "document_text": "That holds."},
+        {"id": "c", "question": "What bends?", "answer": "That."},
+    ]
     run = made_run(tmp_path, config_of("judge_support", anchors=str(jsonl(tmp_path / "pairs.jsonl", rows))))
     counts = json.loads((run / "dataset" / "accounting.json").read_text())
     assert counts["failed"] == {"judge_support: KeyError": 1}
+    assert counts["rejected"]["judge_support: no text"] == 1
