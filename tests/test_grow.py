@@ -139,6 +139,14 @@ def test_a_smaller_number_in_the_file_is_refused_unless_the_run_was_extended(fin
     assert RunFolder(finished).config()["anchors"]["per_shape"] == 6
 
 
+def test_a_number_of_anchors_is_not_taken_for_one_of_each_shape(finished: Path) -> None:
+    assert (
+        "kind graphlet are counted by --per-shape N"
+        in kgqa("extend", finished, "--number", 20, code=2).stderr
+    )
+    assert RunFolder(finished).config()["anchors"]["per_shape"] == 4
+
+
 @pytest.mark.parametrize("verb", ["judge", "extend"])
 def test_a_growth_stopped_before_the_manifest_is_told_with_the_command_to_repeat(
     finished: Path, monkeypatch: pytest.MonkeyPatch, verb: str

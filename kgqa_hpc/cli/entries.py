@@ -166,10 +166,14 @@ def extend(
     trust_config: TrustConfig = False,
 ) -> None:
     """Draw a larger sample that contains the old one; then run and merge."""
+    from kgqa_hpc.runs import open_run
     from kgqa_hpc.runs.sampling import extend as draw_more
 
-    if (per_shape is None) == (number is None):
-        raise InputError("how many? --per-shape N for graphlets, --number N for other kinds")
+    anchors = open_run(run)[1].anchors
+    by_shape = type(anchors).size == "per_shape"
+    if (per_shape is not None, number is not None) != (by_shape, not by_shape):
+        option = "--per-shape N" if by_shape else "--number N"
+        raise InputError(f"how many? anchors of kind {anchors.kind} are counted by {option}")
     say(draw_more(run, per_shape or number or 0, threads, trust=trust_config))
     say(f"next: kgqa run {run}")
 

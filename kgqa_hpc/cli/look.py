@@ -154,8 +154,11 @@ def bench(
     """Measure CONFIG's engine: tokens per second, latency, cost of guided decoding."""
     import json
 
-    from kgqa_hpc.store.atomic import write_file
+    from kgqa_hpc.store.atomic import make_folder, write_file
     from kgqa_hpc.trials import bench as room
+
+    if out is not None:
+        make_folder(out.parent)
 
     def row_done(document: dict[str, Any]) -> None:
         if out is not None:

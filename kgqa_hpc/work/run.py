@@ -74,7 +74,7 @@ def run_command(
     except StoppedEarly as stop:
         code = stop.exit_code
         if world.rank == 0:
-            print(plain(f"error: {stop}"), file=sys.stderr)
+            print(plain(str(stop)), file=sys.stderr)
     except KgqaError as problem:
         code, patience = problem.exit_code, 0.0
         print(plain(f"error: rank {world.rank}: {problem}"), file=sys.stderr)

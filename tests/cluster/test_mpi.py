@@ -160,6 +160,7 @@ def test_a_warning_to_mpiexec_reaches_every_rank_and_all_drain(place: Place, sta
     ranks.send_signal(signal.SIGUSR1)
     code, output = finish(ranks)
     assert code == 75, output
+    assert "\nstopped early: SIGUSR1" in f"\n{output}", "not printed as an error"
     assert {entry["reason"] for entry in events(run, "drained")} == {"SIGUSR1"}
     assert len(events(run, "drained")) == 4
     made = sum(entry["answers"] for entry in events(run, "pass-left"))

@@ -185,3 +185,9 @@ def test_a_configuration_that_cannot_be_served_is_told_like_everywhere(project: 
     (project / "nodes.csv").unlink()
     told = kgqa("preview", project / "run.yaml", code=2).stderr
     assert "nodes.csv" in told
+
+
+def test_an_output_that_cannot_be_written_is_noticed_before_anything_is_measured(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    said = kgqa("bench", tmp_path / "none.yaml", "--out", tmp_path / "file" / "bench.json", code=1).stderr
+    assert "file: is in the way" in said
