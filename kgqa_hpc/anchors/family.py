@@ -13,8 +13,9 @@ import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from heapq import merge
+from heapq import merge, nsmallest
 from itertools import chain, combinations, islice, zip_longest
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
@@ -117,17 +118,28 @@ def gathered(anchors: Iterable[Any], settings: Any, seed: int) -> Drawn:
 
     An anchor without an id gets the digest of its content. Raises TypeError for an object that is no Anchor.
     """
-    every: dict[str, Anchor] = {}
-    for anchor in anchors:
-        if not isinstance(anchor, Anchor):
-            raise TypeError(f"draw() gave {anchor!r:.80}; yield Anchor(...), or return Drawn(...)")
-        if not anchor.id:
-            row = anchor.to_dict()
-            content = [row[key] for key in ("group", "nodes", "relations", "data")]
-            anchor = replace(anchor, id=content_id(anchor.kind, *content))
-        every.setdefault(anchor.id, anchor)
-    ordered = sorted(every.values(), key=lambda anchor: place(seed, anchor.id))
-    return Drawn(ordered[: getattr(settings, "number", None)], Counter(a.group for a in ordered))
+    ids, totals, begins = set[str](), Counter[str](), dict[str, bytes]()
+
+    def ranked() -> Iterator[tuple[bytes, Anchor]]:
+        for anchor in anchors:
+            if not isinstance(anchor, Anchor):
+                raise TypeError(f"draw() gave {anchor!r:.80}; yield Anchor(...), or return Drawn(...)")
+            if not anchor.id:
+                row = anchor.to_dict()
+                content = [row[key] for key in ("group", "nodes", "relations", "data")]
+                anchor = replace(anchor, id=content_id(anchor.kind, *content))
+            if anchor.id not in ids:
+                ids.add(anchor.id)
+                totals[anchor.group] += 1
+                rank = place(seed, anchor.id)
+                begins[anchor.group] = min(rank, begins.get(anchor.group, rank))
+                yield rank, anchor
+
+    number, rank = getattr(settings, "number", None), itemgetter(0)
+    # Millions of questions may fit, so only those to keep are held.
+    chosen = sorted(ranked(), key=rank) if number is None else nsmallest(number, ranked(), key=rank)
+    ordered = {group: totals[group] for group in sorted(totals, key=begins.__getitem__)}
+    return Drawn([anchor for _, anchor in chosen], ordered)
 
 
 class Distractors:

@@ -31,6 +31,7 @@ from kgqa_hpc.errors import InputError
 from kgqa_hpc.kg.graph import TYPES, KnowledgeGraph, Properties, Strings, type_name
 from kgqa_hpc.kg.relations import LABEL, iri
 from kgqa_hpc.kg.sources.csv import EDGE_COLUMNS, NODE_COLUMNS
+from kgqa_hpc.kg.tables import unique
 from kgqa_hpc.store.atomic import commit, disk_errors, temp_file
 from kgqa_hpc.store.sealed import create_sealed, open_sealed
 from kgqa_hpc.store.table import CHUNK_BYTES, COMPRESS_FROM, JSON, TEXT, Table, packing, write_table
@@ -44,6 +45,7 @@ _HEADER_BYTES = 700
 RDF_TYPE = "<http://www.w3.org/1999/02/22-rdf-syntax-ns#type>"
 _XSD = "http://www.w3.org/2001/XMLSchema#"
 _NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+_CR = {"\r": "&#13;"}  # which a reader of XML takes for a line feed
 _GRAPHML_TYPES = {"integer": "long", "decimal": "double", "boolean": "boolean", "text": "string"}
 _Row = tuple[str, str, str, tuple[Any, ...]]
 _ESCAPES = str.maketrans({"\\": "\\\\", '"': '\\"', "\n": "\\n", "\r": "\\r", "\t": "\\t"})
@@ -222,7 +224,8 @@ def _graphml(graph: KnowledgeGraph) -> Iterator[str]:
     for domain, properties in (("node", graph.node_properties), ("edge", graph.edge_properties)):
         for name in keys[domain]:
             yield f'<key id="{domain}.{name}" for="{domain}" attr.name="{name}" attr.type="string"/>\n'
-        for number, (name, column) in enumerate(properties.items()):
+        names = unique([*keys[domain], *properties])[len(keys[domain]) :]
+        for number, (name, column) in enumerate(zip(names, properties.values(), strict=True)):
             kind = _GRAPHML_TYPES[type_name(column)]
             yield f'<key id="{domain}{number}" for="{domain}" attr.name={_quoted(name)} attr.type="{kind}"/>\n'
     yield '<graph edgedefault="directed">\n'
@@ -237,7 +240,7 @@ def _graphml(graph: KnowledgeGraph) -> Iterator[str]:
 
 def _data(keys: list[tuple[str, str]], domain: str, cells: tuple[Any, ...]) -> str:
     further = [(f"{domain}{k}", value_text(cell)) for k, cell in enumerate(cells) if cell is not None]
-    return "".join(f'<data key="{key}">{escape(_xml(text))}</data>' for key, text in (*keys, *further))
+    return "".join(f'<data key="{key}">{escape(_xml(text), _CR)}</data>' for key, text in (*keys, *further))
 
 
 @lru_cache(maxsize=1 << 16)
@@ -280,7 +283,7 @@ _WRITERS: dict[str, dict[str, Callable[[KnowledgeGraph], Iterator[str]]]] = {
     ".ttl": {"": _turtle},
     ".graphml": {"": _graphml},
     ".csv": {
-        ".nodes": lambda graph: _csv([*NODE_COLUMNS, *graph.node_properties], _rows(graph, "node")),
-        ".edges": lambda graph: _csv([*EDGE_COLUMNS, *graph.edge_properties], _rows(graph, "edge")),
+        ".nodes": lambda graph: _csv(unique([*NODE_COLUMNS, *graph.node_properties]), _rows(graph, "node")),
+        ".edges": lambda graph: _csv(unique([*EDGE_COLUMNS, *graph.edge_properties]), _rows(graph, "edge")),
     },
 }

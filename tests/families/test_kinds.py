@@ -1,6 +1,9 @@
 """What the graph says of each family's anchors is right, and wrong wordings are refused with their reason."""
 
+import gc
 from collections import Counter
+from collections.abc import Iterator
+from types import SimpleNamespace
 from typing import Any
 
 import pyarrow as pa
@@ -9,6 +12,7 @@ from scipy.stats import chisquare
 
 from kgqa_hpc.anchors import KINDS
 from kgqa_hpc.anchors.anchor import Anchor
+from kgqa_hpc.anchors.family import gathered, place
 from kgqa_hpc.errors import EmptyGraphError, InputError
 from kgqa_hpc.kg.graph import KnowledgeGraph
 from kgqa_hpc.prompts.prompt import load_prompt
@@ -221,3 +225,21 @@ def test_a_seed_draws_the_same_anchors_with_a_difficulty_and_a_prefix_is_the_sma
         record = made.record(anchor, {})
         assert record["difficulty"] in ("easy", "medium", "hard")
         assert {column.name for column in made.columns} == set(record)
+
+
+def test_gathered_anchors_hold_only_those_to_keep_with_all_counts() -> None:
+    alive: list[int] = []
+
+    def every() -> Iterator[Anchor]:
+        for number in range(900):
+            yield Anchor(f"a{number % 600}", "own", f"group {number % 3}", ())
+        alive.append(sum(isinstance(item, Anchor) for item in gc.get_objects()))
+
+    before = sum(isinstance(item, Anchor) for item in gc.get_objects())
+    drawn = gathered(every(), SimpleNamespace(number=5), 7)
+    ids = sorted((f"a{number}" for number in range(600)), key=lambda name: place(7, name))
+    assert [anchor.id for anchor in drawn.anchors] == ids[:5]
+    groups = list(dict.fromkeys(f"group {int(name[1:]) % 3}" for name in ids))
+    assert list(drawn.totals.items()) == [(group, 200) for group in groups]  # in the order of the anchors
+    assert alive[0] - before < 20
+    assert [anchor.id for anchor in gathered(every(), SimpleNamespace(), 7).anchors] == ids

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kgqa_hpc.kg.assemble import Assembly
+from kgqa_hpc.kg.file import export_graph
 from kgqa_hpc.kg.graph import type_name, typed
 from kgqa_hpc.kg.settings import GraphConfig
 from tests.kg.conftest import load_source
@@ -89,3 +90,21 @@ def test_graphml_data_that_name_nothing_are_properties(write, load):
     graph = load("graphml", path=write("g.graphml", text))
     assert graph.node_properties["year"].to_pylist() == [1975, None]
     assert graph.edge_properties["weight"].to_pylist() == [0.5, 2.0]
+
+
+@pytest.mark.parametrize("form", ["csv", "graphml"])
+def test_properties_with_the_names_of_our_columns_and_line_ends_come_back_from_an_exported_graph(
+    form, load, write, tmp_path
+):
+    nodes = write("n.csv", 'id,label,type,name\na,"A\r\na",t,x\nb,B,t,y\n')
+    edges = write("e.csv", "source_id,target_id,type,kind\na,b,r,z\n")
+    columns = {"edge_columns": {"type": "kind"}, "columns": {"name": "label"}}
+    graph = load("csv", nodes=nodes, edges=edges, **columns)
+    files = [str(file) for file in export_graph(graph, (), tmp_path / f"out.{form}")]
+    again = load(
+        form, **({"path": files[0]} if form == "graphml" else {"nodes": files[0], "edges": files[1]})
+    )
+    assert again.names.tolist() == graph.names.tolist() == ["A\r\na", "B"]
+    assert again.edge_types == graph.edge_types == ("z",)
+    assert [column.to_pylist() for column in again.node_properties.values()] == [["x", "y"]]
+    assert [column.to_pylist() for column in again.edge_properties.values()] == [["r"]]
