@@ -245,9 +245,8 @@ def _chain_problems(config: RunConfig, anchors_known: bool = True) -> Iterator[t
                 # A record that is judged again may have any field.
                 free = step.needs if config.anchors.kind == "records" and step.adds == "verdict" else ()
                 yield from _step_problems(settings, available.union(free), key)
-                if (
-                    many and "answer" in step.needs and STEPS.ships(settings.use)
-                ):  # one of a user may read them all
+                # A step of the user's own may read all records of an item.
+                if many and "answer" in step.needs and STEPS.ships(settings.use):
                     cure = "use it in a run over them (anchors: kind records)"
                     yield key, f"{settings.use} works on one record, but {many} makes many of an item: {cure}"
                 available |= set(step.gives)
