@@ -44,6 +44,7 @@ WRONG = [
     ("runtime.attempts", 1.5, ": must be a whole number, not 1.5"),
     ("runtime.shard_size", 0, ": must be at least 1, not 0"),
     ("runtime.margin", "soon", ": is not a duration such as 30s, 15m, 2h or 2-00:00:00"),
+    ("runtime.lease", float("inf"), ": must be at most 1000000000.0, not inf"),
     ("runtime.budget", {}, ": has no limit: money, tokens, items or hours"),
     ("runtime.budget", {"money": 5}, ".money: no engine has a price"),
     ("seed", -1, ": must be at least 0, not -1"),

@@ -82,7 +82,10 @@ class RuntimeConfig(Settings):
         None, ge=1, description="Requests in flight; default: twice the engine's batch."
     )
     lease: Duration = Field(
-        120.0, gt=0, description="Age of a lease's heartbeat after which another worker may take the shard."
+        120.0,
+        gt=0,
+        le=1e9,  # threads wait for parts of it
+        description="Age of a lease's heartbeat after which another worker may take the shard.",
     )
     attempts: int = Field(3, ge=1, description="Attempts per step.")
     engine_stall: Duration = Field(
