@@ -102,6 +102,18 @@ def test_a_sentence_for_an_unknown_relation_is_noted_and_its_items_name_theirs(o
     assert "6 lost: kgqa show run --lost" in none
 
 
+def test_a_sentence_for_a_property_is_not_noted(own: Path) -> None:
+    head, *rows = (own / "places.csv").read_text().splitlines()
+    numbered = [f"{row};{number}" for number, row in enumerate(rows, 1000)]
+    (own / "places.csv").write_text("\n".join([f"{head};people", *numbered]) + "\n")
+    edit("facts.yaml", "max_answers: 1", "max_answers: 1, attributes: [people]")
+    edit("facts.yaml", "lies_on:", 'people: "How many people live in {given}?"\n          lies_on:')
+    kgqa("init", "facts.yaml", "run")
+    kgqa("import", "run")
+    done = kgqa("sample", "run")
+    assert "is no relation" not in done.stdout + done.stderr
+
+
 def test_a_judge_with_the_name_of_a_step_is_told_to_take_another(own: Path) -> None:
     kgqa("all", "geo.yaml", "run")
     said = refusal("judge", "run", "--prompt", "filter", "--name", "judge")
