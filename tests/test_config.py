@@ -252,7 +252,6 @@ def test_a_mistake_is_marked_where_it_stands(config: dict[str, Any], expected: s
 
 
 def test_the_example_prompt_works_as_a_prompt_of_a_users_folder(tmp_path: Path) -> None:
-    (tmp_path / "my_prompts").mkdir()
     write_example("prompt", tmp_path / "my_prompts" / "mine.md")
     data = {"prompts": {"folder": "my_prompts", "generate": "mine"}, "engine": {"kind": "scripted"}}
     config = parse_config(data, "test", tmp_path)

@@ -23,6 +23,8 @@ def status(
     from kgqa_hpc.stages import standing
     from kgqa_hpc.status import render as room
 
+    if watch and as_json:
+        raise InputError("--watch and --json exclude each other", f"repeat kgqa status {run} --json")
     if watch:
         room.watch(lambda: standing(run))
     else:

@@ -74,6 +74,7 @@ def write_example(name: str, file: Path) -> None:
     # The comments show commands with the file's name; paths begin at its folder, not at configs/.
     content = re.sub(rf" (configs/)?{source.name}", f" {file.name}", source.read_text("utf-8"))
     content = content.replace("../runs/", "runs/")
+    make_folder(file.parent)
     if not write_file(file, content.encode(), exclusive=True):
         raise InputError(f"{file}: is there already", "give another name; nothing was written")
     if source.suffix == ".yaml":

@@ -16,7 +16,7 @@ from kgqa_hpc.store.journal import Journal, remove_journals
 from kgqa_hpc.store.partition import partition, read_shards_manifest, shard_name
 from kgqa_hpc.store.run_folder import RunFolder
 from kgqa_hpc.store.sealed import create_sealed
-from tests.command import programs
+from tests.command import kgqa, programs
 from tests.runs import make_run
 from tests.status.conftest import checked, done, look, rows, state, write_rows
 
@@ -100,6 +100,7 @@ def test_watching_shows_the_run_until_it_is_complete(
     told = capsys.readouterr().out
     assert "5 of 5 done" in told
     assert "100 of 100 · complete" in told
+    assert "exclude each other" in kgqa("status", run.path, "--watch", "--json", code=2).stderr
 
 
 def test_prometheus_gets_each_number_once_with_the_runs_name(run: RunFolder) -> None:
