@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 import orjson
+import pandas as pd
 import pyarrow as pa
 
 from kgqa_hpc.config.sections import Split
@@ -36,8 +37,6 @@ def divide(candidates: Candidates, split: Split | None, seed: int) -> dict[str, 
     """
     if split is None:
         return {}
-    import pandas as pd
-
     rows, method = candidates.accepted, {}
     by_similarity = split.by == SEQUENCE_CLUSTER
     pairs, numbers, questions = _values(candidates, rows, SEQUENCE if by_similarity else split.by)
