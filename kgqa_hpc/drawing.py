@@ -11,6 +11,7 @@ import base64
 import hashlib
 import itertools
 from collections.abc import Sequence
+from functools import cache
 from importlib.resources import files
 from typing import Any
 
@@ -23,7 +24,8 @@ Edges = Sequence[tuple[int, int]]
 ROUNDS = 150
 
 
-def few_nodes(edges: Edges) -> np.ndarray:
+@cache
+def few_nodes(edges: tuple[tuple[int, int], ...]) -> np.ndarray:
     """Positions (k, 2) in [-1, 1] of the nodes of a connected graph with at most 6 nodes.
 
     Few edges cross, and distances in the drawing are close to those in the graph.
@@ -95,6 +97,17 @@ def crossings(at: np.ndarray, edges: Edges) -> int:
 
 def render_page(package: str, name: str, **values: Any) -> str:
     """The template NAME.html.j2 of a package, with NAME.css as `style` and NAME.js as `script`."""
+    for part, kind in {"style": "css", "script": "js"}.items():
+        text = files(package).joinpath(f"{name}.{kind}").read_text(encoding="utf-8")
+        values[part] = Markup(text)
+        digest = base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
+        values[f"{part}_hash"] = f"sha256-{digest}"  # the form of a hash in a content security policy
+    return _templates(package).get_template(f"{name}.html.j2").render(values)
+
+
+@cache
+def _templates(package: str) -> Environment:
+    """The page templates of a package; each is compiled once in a process."""
     jinja = Environment(
         loader=PackageLoader(package, ""),
         autoescape=True,
@@ -104,12 +117,7 @@ def render_page(package: str, name: str, **values: Any) -> str:
     )
     jinja.filters["number"] = lambda value: f"{value:,}"
     jinja.filters["percent"] = lambda share: "" if share is None else f"{100 * share:.1f} %"
-    for part, kind in {"style": "css", "script": "js"}.items():
-        text = files(package).joinpath(f"{name}.{kind}").read_text(encoding="utf-8")
-        values[part] = Markup(text)
-        digest = base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
-        values[f"{part}_hash"] = f"sha256-{digest}"  # the form of a hash in a content security policy
-    return jinja.get_template(f"{name}.html.j2").render(values)
+    return jinja
 
 
 def json_block(text: str) -> Markup:

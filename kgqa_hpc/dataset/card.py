@@ -10,6 +10,7 @@ import io
 import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
 from itertools import groupby
 from operator import attrgetter
 from pathlib import Path
@@ -86,6 +87,7 @@ def render_card(
     return text.lstrip("\n")
 
 
+@cache
 def templates(package: str) -> Environment:
     """The templates in the folder of a package, for texts that are not HTML; `cell` escapes foreign text."""
     jinja = Environment(

@@ -172,7 +172,7 @@ def group_drawing(row: Mapping[str, Any]) -> str:
         value, low, high = (f"{100 * part:.1f}" for part in (share.value, share.low, share.high))
         title = f"{number}{scope}, {value} % accepted (95 % interval {low} to {high} %)"
         lines = [number, f"{value} %", f"({low} to {high})"]
-    at = few_nodes(row["edges"]) * 0.3 * CELL + (CELL / 2, 58)
+    at = few_nodes(tuple(map(tuple, row["edges"]))) * 0.3 * CELL + (CELL / 2, 58)
     kind = "wait" if row["absent"] or total == 0 else "acc"
     head = cut(f"{row.get('id', '')} {row['name'] or row['group']}".strip(), 17)
     parts = [
