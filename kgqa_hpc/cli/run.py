@@ -9,6 +9,7 @@ from typer import Argument, Option
 
 from kgqa_hpc.cli.app import AsJson, Config, Run, Threads, TrustConfig, app, print_result, say, seconds
 from kgqa_hpc.errors import InputError
+from kgqa_hpc.text.plain_text import shell_word
 
 
 @app.command()
@@ -254,6 +255,5 @@ def all_(config: Config, run: Run, threads: Threads = None) -> None:
 
     AnyRun.from_config(config, run).all(threads)
     folder = RunFolder(run)
-    say(
-        f"dataset  {folder.dataset}\nreport   {folder.report / 'index.html'}\none item kgqa explain {run} ITEM"
-    )
+    say(f"dataset  {folder.dataset}\nreport   {folder.report / 'index.html'}")
+    say(f"one item kgqa explain {shell_word(run)} ITEM")

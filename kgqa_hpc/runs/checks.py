@@ -23,6 +23,7 @@ from kgqa_hpc.settings import Package, packages
 from kgqa_hpc.store import atomic
 from kgqa_hpc.store.canonical import read_document, write_document
 from kgqa_hpc.store.run_folder import RunFolder
+from kgqa_hpc.text.plain_text import shell_word
 
 PICTURES = Package("matplotlib", "kgqa_hpc[report]")
 
@@ -198,8 +199,12 @@ def require_no_refusal(run: RunFolder) -> None:
     if not atomic.exists(run.refused):
         return
     refusal = read_document(run.refused, "refused")
-    config, merge = refusal["config"], f"kgqa merge {run.path}"
-    file = f"its dataset: section alone: {merge} --config {config}; " if Path(config).is_file() else ""
+    config, merge = refusal["config"], f"kgqa merge {shell_word(run.path)}"
+    file = (
+        f"its dataset: section alone: {merge} --config {shell_word(config)}; "
+        if Path(config).is_file()
+        else ""
+    )
     lines = [f"nothing merged, because this run refused {config}:", *refusal["problem"].splitlines()]
     cure = f"{file}the run's recorded settings: {merge} --as-recorded"
     raise InputError(f"{run.path}: " + "\n  ".join(lines), cure)

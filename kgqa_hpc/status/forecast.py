@@ -23,7 +23,7 @@ from kgqa_hpc.status.log_files import DAY
 from kgqa_hpc.status.snapshot import Status, survey
 from kgqa_hpc.store import queue, sealed, shards
 from kgqa_hpc.store.run_folder import RunFolder
-from kgqa_hpc.text.plain_text import about, duration
+from kgqa_hpc.text.plain_text import about, duration, shell_word
 from kgqa_hpc.text.streams import read_bytes
 
 QUEUE_LIMIT = 172_800.0  # s; the published runs had two days (Appendix A)
@@ -301,7 +301,7 @@ def _items(run: RunFolder, config: RunConfig) -> int:
     drawn = list(config.variant_configs().values()) or [config]
     expected = [chain.kind_of(section).expected(section.anchors) for section in drawn]
     if None in expected:
-        raise InputError(f"{run.path}: nothing was sampled yet", f"first: kgqa sample {run.path}")
+        raise InputError(f"{run.path}: nothing was sampled yet", f"first: kgqa sample {shell_word(run.path)}")
     return sum(filter(None, expected))
 
 
