@@ -90,7 +90,7 @@ def test_a_run_that_has_not_begun_costs_what_was_published(tmp_path: Path) -> No
 
 
 def test_a_speed_is_called_measured_or_given_as_it_is(tmp_path: Path) -> None:
-    run = make_run(tmp_path / "run", 50, engine={"kind": "lmdeploy", "model": "owner/model"})
+    run = make_run(tmp_path / "run", 50)
     best = {"decode_tokens_per_s": 500, "tokens_per_item": 900}
     bench = tmp_path / "bench.json"
     bench.write_text(json.dumps({"best": best, "steps": ["generate", "judge"]}))
