@@ -173,11 +173,16 @@ class Run:
             accept_recorded(RunFolder.open(self.path))
         return stages.merge(self.path, partial=partial, published=published, dask=dask)
 
-    def change_dataset(self, changes: Mapping[str, Any]) -> None:
-        """Change keys of `dataset:` for the next merge: {"split.by": "nodes"}. Raises ConfigError, changing nothing."""
-        if changes:
-            change_dataset(self.path, changes)
-            accept_recorded(RunFolder.open(self.path))
+    def change_dataset(self, changes: Mapping[str, Any]) -> RunConfig:
+        """Change keys of `dataset:` for the next merge, {"split.by": "nodes"}, and return the configuration.
+
+        Raises ConfigError, changing nothing.
+        """
+        if not changes:
+            return self.config
+        changed = change_dataset(self.path, changes)
+        accept_recorded(RunFolder.open(self.path))
+        return changed
 
     def judge(
         self, prompt: str | Path, *, engine: Any = None, name: str | None = None, trust: bool = False

@@ -29,6 +29,7 @@ from kgqa_hpc.store.atomic import read_if_there
 from kgqa_hpc.store.fingerprint import anchors_origin, graph_origin, keeps_own
 from kgqa_hpc.store.run_folder import RunFolder
 from kgqa_hpc.terminal import note, stage_progress
+from kgqa_hpc.text.plain_text import shell_word
 
 
 class Stage(NamedTuple):
@@ -99,7 +100,7 @@ def sample(folder: Path, threads: int | None = None) -> Sampled:
             return Sampled(run.anchors, len(anchors))
     graph = graph_origin(sections, recorded(run))
     if config.graph is not None and not keeps_own(run.quarantine, run.kg, "knowledge-graph", graph):
-        raise InputError(f"{run.kg} is missing", f"first: kgqa import {folder}")
+        raise InputError(f"{run.kg} is missing", f"first: kgqa import {shell_word(folder)}")
     return sample_into(run, config, threads)
 
 

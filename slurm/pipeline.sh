@@ -35,7 +35,7 @@ submit() { # NAME OPTIONS-OF-THE-SITE OPTIONS AND SCRIPT
   local name=$1 own id
   read -ra own <<<"$2"
   shift 2
-  if ! id=$(sbatch --parsable --kill-on-invalid-dep=yes --output="$RUN/logs/%x-%j.log" "${common[@]}" "${own[@]}" "$@"); then
+  if ! id=$(sbatch --parsable --kill-on-invalid-dep=yes --output="${RUN//%/%%}/logs/%x-%j.log" "${common[@]}" "${own[@]}" "$@"); then
     echo "error: sbatch refused the job $name" >&2
     if [ "${#jobs[@]}" -gt 0 ]; then
       scancel "${jobs[@]}"
@@ -52,4 +52,4 @@ submit merge "${KGQA_SBATCH_MERGE:-}" --dependency="afterok:${jobs[1]}" "$HERE/m
 echo "graphlets ${jobs[0]}"
 echo "run       ${jobs[1]}"
 echo "merge     ${jobs[2]}"
-echo "now: kgqa status $RUN --watch"
+printf 'now: kgqa status %q --watch\n' "$RUN"

@@ -71,6 +71,17 @@ def test_what_is_wrong_and_what_is_missing_are_told_together(tmp_path: Path) -> 
     assert keys == wrong + lost
 
 
+def test_a_split_by_nodes_of_records_without_nodes_is_refused_before_the_work(tmp_path: Path) -> None:
+    dataset = {"split": {"shares": {"train": 0.9, "test": 0.1}}}
+    hubs = written(tmp_path, anchors={"kind": "hub", "number": 5}, dataset=dataset)
+    with pytest.raises(ConfigError, match=r"dataset\.split\.by: records of kind hub have no column nodes"):
+        stages.init(hubs, tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+    stages.init(written(tmp_path, anchors={"kind": "hub", "number": 5}), tmp_path / "hubs")
+    stages.init(written(tmp_path, dataset=dataset), tmp_path / "graphlets")
+    stages.init(records(tmp_path, dataset=dataset), tmp_path / "records")
+
+
 def test_a_package_that_workers_need_is_only_noted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -3,16 +3,19 @@
 import json
 import logging
 import re
+import shlex
 import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 import pytest
 from typer.testing import CliRunner
 
+import kgqa_hpc
 from kgqa_hpc import terminal
 from kgqa_hpc.cli.app import app, main
 from kgqa_hpc.errors import StoppedEarly
@@ -53,6 +56,15 @@ def test_a_run_goes_from_graph_to_report_and_every_verb_can_be_repeated(project:
     story = kgqa("explain", run, record["id"])
     assert record["question"][:30] in " ".join(story.stdout.split()) or record["id"] in story.stdout
     assert (run / "report" / "index.html").stat().st_size > 10_000
+
+
+def test_a_command_to_copy_has_its_path_in_quotes(tmp_path: Path) -> None:
+    run = tmp_path / "my run"
+    cure = kgqa("merge", run, code=2).stderr.partition("make it with: ")[2]
+    assert shlex.split(cure) == ["kgqa", "init", "CONFIG", str(run)]
+    sources = (path.read_text(encoding="utf-8") for path in Path(kgqa_hpc.__file__).parent.rglob("*.py"))
+    bare = [re.findall(r"kgqa [a-z]+ (?:CONFIG )?\{(?!shell_word|word)\S+", source) for source in sources]
+    assert list(chain(*bare)) == []
 
 
 def test_all_in_one_command_resumes_and_ends_with_where_everything_lies(project: Path) -> None:

@@ -22,6 +22,7 @@ from kgqa_hpc.columns import Column
 from kgqa_hpc.errors import InputError
 from kgqa_hpc.prompts.safe_text import TEXT_LENGTH, clean_text
 from kgqa_hpc.settings import KindSettings, later_key
+from kgqa_hpc.text.plain_text import shell_word
 from kgqa_hpc.text.streams import json_lines, open_bytes
 
 WRONG = 4  # wrong options of a question with options from the graph
@@ -182,7 +183,8 @@ def _dataset_files(source: Path) -> list[Path]:
     files = [folder / f"{name}.jsonl" for name in ("accepted", "rejected")]
     if missing := [path for path in files if not path.is_file()]:
         raise InputError(
-            f"{missing[0]}: no such file", f"anchors.from is a merged run or a file: kgqa merge {source}"
+            f"{missing[0]}: no such file",
+            f"anchors.from is a merged run or a file: kgqa merge {shell_word(source)}",
         )
     return files
 

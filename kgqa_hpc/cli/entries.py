@@ -15,6 +15,7 @@ from typer import Argument, Option
 from kgqa_hpc.cli.app import AsJson, Run, Threads, TrustConfig, app, print_json, print_result, say
 from kgqa_hpc.errors import InputError
 from kgqa_hpc.registry import REGISTRIES, Registry, did_you_mean, first_paragraph, load_plugin_file
+from kgqa_hpc.text.plain_text import shell_word
 
 Entry = dict[str, Any]
 # Metrics of `kgqa score` that are built in, not registry entries.
@@ -153,7 +154,7 @@ def clean(
     if yes:
         room.clean(parts)
     lines = [f"{part['bytes'] / 1e6:>10,.1f} MB  {part['path']}" for part in parts] or ["nothing to delete"]
-    last = [] if yes or not parts else [f"delete it: kgqa clean {run} --yes"]
+    last = [] if yes or not parts else [f"delete it: kgqa clean {shell_word(run)} --yes"]
     print_result(parts, "\n".join([*lines, *last]), as_json)
 
 
@@ -175,7 +176,7 @@ def extend(
         option = "--per-shape N" if by_shape else "--number N"
         raise InputError(f"how many? anchors of kind {anchors.kind} are counted by {option}")
     say(draw_more(run, per_shape or number or 0, threads, trust=trust_config))
-    say(f"next: kgqa run {run}")
+    say(f"next: kgqa run {shell_word(run)}")
 
 
 @app.command()
@@ -203,7 +204,7 @@ def judge(
     if isinstance(section, dict):
         section = section.get("engine", section)
     opened.judge(prompt, engine=section, name=name, trust=trust_config)
-    say(f"judged as {name or Path(prompt).stem}; next: kgqa merge {run}")
+    say(f"judged as {name or Path(prompt).stem}; next: kgqa merge {shell_word(run)}")
 
 
 @prompts_app.command(name="import")

@@ -11,6 +11,7 @@ from typer import Argument, Option
 
 from kgqa_hpc.cli.app import AsJson, Config, Run, Threads, TrustConfig, app, print_result, say, seconds
 from kgqa_hpc.errors import InputError
+from kgqa_hpc.text.plain_text import shell_word
 
 
 @app.command()
@@ -24,7 +25,9 @@ def status(
     from kgqa_hpc.status import render as room
 
     if watch and as_json:
-        raise InputError("--watch and --json exclude each other", f"repeat kgqa status {run} --json")
+        raise InputError(
+            "--watch and --json exclude each other", f"repeat kgqa status {shell_word(run)} --json"
+        )
     if watch:
         room.watch(lambda: standing(run))
     else:
@@ -198,7 +201,7 @@ def _graph(run: Path) -> Any:
 
     path = RunFolder.open(run).kg
     if not path.exists():
-        raise InputError(f"{path} is missing", f"first: kgqa import {run}")
+        raise InputError(f"{path} is missing", f"first: kgqa import {shell_word(run)}")
     return read_graph(path)
 
 

@@ -8,7 +8,8 @@ import typer
 from typer import Argument, Option
 
 from kgqa_hpc.cli.app import AsJson, Config, Run, Threads, TrustConfig, app, print_result, say, seconds
-from kgqa_hpc.errors import InputError
+from kgqa_hpc.errors import InputError, StoreError
+from kgqa_hpc.text.plain_text import shell_word
 
 
 @app.command()
@@ -191,13 +192,19 @@ def merge(
     counts: Accounting | None
     if shared and (dask or partial):
         raise InputError("--shared goes neither with --dask nor with --partial", "choose one of them")
-    AnyRun(run).change_dataset(_dataset_changes(changes or [], config))
+    opened = AnyRun(run)
+    requested = opened.change_dataset(_dataset_changes(changes or [], config)).dataset
     if as_recorded:
         accept_recorded(RunFolder.open(run))
     if shared:
         counts = stages.merge_shared(run, published=format is not None)
     else:
-        counts = AnyRun(run).merge(partial=partial, published=format is not None, dask=dask)
+        counts = opened.merge(partial=partial, published=format is not None, dask=dask)
+    if opened.config.dataset != requested:
+        raise StoreError(
+            f"{run}: another merge has changed dataset: meanwhile; {run / 'dataset'} follows its settings",
+            "merge again with yours when it has ended",
+        )
     if counts is None:
         say(f"{run / 'dataset'} was written by another process of this merge", aside=True)
     else:
@@ -254,6 +261,5 @@ def all_(config: Config, run: Run, threads: Threads = None) -> None:
 
     AnyRun.from_config(config, run).all(threads)
     folder = RunFolder(run)
-    say(
-        f"dataset  {folder.dataset}\nreport   {folder.report / 'index.html'}\none item kgqa explain {run} ITEM"
-    )
+    say(f"dataset  {folder.dataset}\nreport   {folder.report / 'index.html'}")
+    say(f"one item kgqa explain {shell_word(run)} ITEM")

@@ -20,7 +20,7 @@ from kgqa_hpc.errors import InputError
 from kgqa_hpc.store import canonical
 from kgqa_hpc.store.atomic import append, disk_errors, make_folder, read_if_there
 from kgqa_hpc.store.run_folder import RunFolder
-from kgqa_hpc.text.plain_text import clock_seconds
+from kgqa_hpc.text.plain_text import clock_seconds, shell_word
 
 NAME = "jobs.jsonl"
 PATIENCE = 5.0  # s for squeue; a busy controller must not block `kgqa status`
@@ -209,7 +209,7 @@ def jobs_of(run: RunFolder, resources: Resources, stages: Sequence[Any], *, loca
     if local:
         if prepare and resources.workers > 1:
             problem = f"{run.path / sample.makes} is missing"
-            raise InputError(problem, f"first: kgqa {sample.name} {run.path}")
+            raise InputError(problem, f"first: kgqa {sample.name} {shell_word(run.path)}")
         helpers = [Job("kgqa-run", work, resources.workers - 1)] if resources.workers > 1 else []
         return [Job("kgqa-all", [*prepare, *work, *collect]), *helpers]
     asks: dict[str, Any] = {"cpus_per_task": resources.cpus, "mem": resources.memory}
@@ -257,7 +257,7 @@ def parameters(job: Job, resources: Resources) -> dict[str, Any]:
 
 def script(job: Job, resources: Resources, *, local: bool) -> str:
     """The job as a batch script: #SBATCH lines and commands."""
-    words = "\n".join(f"#   {' '.join(command)}" for command in job.commands)
+    words = "\n".join(f"#   {shlex.join(command)}" for command in job.commands)
     if local:
         return f"# {job.tasks} process(es) on this machine, each running\n{words}\n"
     asked = parameters(job, resources)

@@ -110,6 +110,8 @@ def _submit(run: RunFolder, job: Job, resources: Resources, before: Sequence[str
     except ImportError:
         raise InputError("submitit is not installed", "pip install 'kgqa_hpc[slurm]'") from None
     folder = run.logs.resolve() / "submitit" / "%j"
+    if "%" in str(run.logs.resolve()):
+        raise InputError(f"{run.path}: submitit reads % in paths as its own", "rename the folder")
     if local:
         executor: Any = submitit.LocalExecutor(folder, max_num_timeout=REQUEUES)
         executor.update_parameters(timeout_min=resources.minutes, signal_delay_s=resources.warning_s)

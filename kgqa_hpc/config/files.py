@@ -27,6 +27,7 @@ from kgqa_hpc.settings import StepSettings, models_in
 from kgqa_hpc.steps import STEPS
 from kgqa_hpc.store.atomic import make_folder, write_file
 from kgqa_hpc.store.yaml_file import load_yaml
+from kgqa_hpc.text.plain_text import shell_word
 
 FILE = "kgqa.schema.json"
 Schema = dict[str, Any]
@@ -46,7 +47,7 @@ def plain_config(path: Path) -> dict[str, Any]:
         data = load_yaml(path)
     except FileNotFoundError:
         raise ConfigError(
-            f"{path}: no such file", f"kgqa init --example csv {path} writes one to edit"
+            f"{path}: no such file", f"kgqa init --example csv {shell_word(path)} writes one to edit"
         ) from None
     if not isinstance(data, dict):
         raise ConfigError(f"{path}: a configuration is a mapping of keys to values")

@@ -159,8 +159,11 @@ def configurations(files: Sequence[DataFile], sums: dict[str, str]) -> dict[str,
     front: dict[str, Any] = {"configs": [], "dataset_info": []}
     for config, group in groupby(files, attrgetter("config")):
         every = list(group)
-        # Readers of the Hub refuse an empty file in a list of files, so it is left out.
-        listed = [file for file in every if file.rows] or every
+        default = {"default": True} if config == "accepted" else {}
+        # Readers of the Hub refuse an empty file in a list of files, and a configuration of empty files alone.
+        listed = [file for file in every if file.rows] or (every if default else [])
+        if not listed:
+            continue
         digests = (_fingerprint(sums[name] for name in file.names) for file in listed)
         paths = [{"split": file.split, "path": list(file.names)} for file in listed]
         splits = [
@@ -170,7 +173,6 @@ def configurations(files: Sequence[DataFile], sums: dict[str, str]) -> dict[str,
             "download_size": sum(file.disk for file in listed),
             "dataset_size": sum(file.memory for file in listed),
         }
-        default = {"default": True} if config == "accepted" else {}
         fingerprint = {"description": f"fingerprint {_fingerprint(digests)}", "data_files": paths}
         front["configs"].append({"config_name": config, **default, **fingerprint})
         front["dataset_info"].append({"config_name": config, "splits": splits, **sizes})

@@ -28,7 +28,7 @@ from kgqa_hpc.steps.step import Step, retrace
 from kgqa_hpc.store.partition import read_shards_manifest
 from kgqa_hpc.store.run_folder import RunFolder
 from kgqa_hpc.store.shards import AnchorsFile
-from kgqa_hpc.text.plain_text import plain, plain_line
+from kgqa_hpc.text.plain_text import plain, plain_line, shell_word
 
 WIDTH = 110
 SHOWN = 300  # characters of a value
@@ -97,7 +97,7 @@ def _find(run: RunFolder, record_id: str) -> tuple[int, Anchor]:
     Raises InputError when nothing was sampled, or with the nearest ids when no item fits.
     """
     if not run.anchors.exists():
-        raise InputError(f"{run.path}: nothing was sampled yet", f"first: kgqa sample {run.path}")
+        raise InputError(f"{run.path}: nothing was sampled yet", f"first: kgqa sample {shell_word(run.path)}")
     item, _, number = record_id.rpartition(".")
     with AnchorsFile(run.anchors) as anchors:
         row = anchors.find(record_id)

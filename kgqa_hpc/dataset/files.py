@@ -19,6 +19,7 @@ from kgqa_hpc.store.atomic import disk_errors
 from kgqa_hpc.store.canonical import sha256_of
 from kgqa_hpc.store.replace_folder import settle
 from kgqa_hpc.store.run_folder import RunFolder
+from kgqa_hpc.text.plain_text import shell_word
 from kgqa_hpc.text.streams import open_regular, read_bytes
 
 SUMS = "SHA256SUMS"
@@ -81,7 +82,7 @@ def damaged(path: Path) -> CorruptFile:
     """The error for a dataset file that changed after merge or combine wrote it."""
     if (path.parent / COMBINED).exists():
         return CorruptFile(f"{path}: is damaged", "combine again: kgqa combine OUT RUN RUN")
-    return CorruptFile(f"{path}: is damaged", f"merge again: kgqa merge {path.parent.parent}")
+    return CorruptFile(f"{path}: is damaged", f"merge again: kgqa merge {shell_word(path.parent.parent)}")
 
 
 LEVELS = ("easy", "medium", "hard")  # anchors/family.py, docs/guide/families.md
@@ -187,7 +188,7 @@ def read_accounting(run: RunFolder) -> dict[str, Any]:
     path = run.dataset / (COMBINED if isinstance(run, CombinedFolder) else "accounting.json")
     settle(run.dataset)
     if not path.exists():
-        raise InputError(f"{run.path}: there is no dataset yet", f"first: kgqa merge {run.path}")
+        raise InputError(f"{run.path}: there is no dataset yet", f"first: kgqa merge {shell_word(run.path)}")
     require_whole(run.dataset, path.name)
     try:
         with disk_errors(path):

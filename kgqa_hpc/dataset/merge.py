@@ -40,6 +40,7 @@ from kgqa_hpc.store.replace_folder import replaced_folder
 from kgqa_hpc.store.run_folder import RunFolder
 from kgqa_hpc.store.sealed import HEADER_BYTES
 from kgqa_hpc.terminal import StageProgress
+from kgqa_hpc.text.plain_text import shell_word
 from kgqa_hpc.text.streams import read_bytes
 
 PUBLISHED = "biographletqa.jsonl"  # written on request, and then by every later merge of the run
@@ -139,7 +140,7 @@ def _finished_work(run: RunFolder, partial: bool = False) -> FinishedWork:
     if missing and not partial:
         raise AccountingError(
             f"{missing:,} of {total:,} shards are not done, no dataset was written",
-            f"run `kgqa run {run.path}` again, or merge what is there with --partial",
+            f"run `kgqa run {shell_word(run.path)}` again, or merge what is there with --partial",
         )
     return work
 
@@ -169,7 +170,7 @@ def _merge(
         if changed:
             raise StoreError(
                 f"{run.dataset}: the run was changed while this merge was at work; the dataset is what it was",
-                f"merge again: kgqa merge {run.path}",
+                f"merge again: kgqa merge {shell_word(run.path)}",
             )
 
     with replaced_folder(run.dataset, require_newest) as folder:

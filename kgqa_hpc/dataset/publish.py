@@ -26,6 +26,7 @@ from kgqa_hpc.registry import did_you_mean
 from kgqa_hpc.runs.trust import load_run_plugins
 from kgqa_hpc.store.replace_folder import replaced_folder
 from kgqa_hpc.store.run_folder import RunFolder
+from kgqa_hpc.text.plain_text import shell_word
 
 WITH_REASONING = ("messages", "alpaca", "sharegpt")
 MARK = ".kgqa-export"  # a folder with this file may be replaced by the next export
@@ -113,7 +114,7 @@ def publish(run: RunFolder, folder: Path, formats: Sequence[str] = ()) -> Publis
         (growing / MARK).write_text("publish\n", encoding="utf-8")
     paths = (path for path in folder.rglob("*") if path.is_file() and path.name != MARK)
     files = sorted(path.relative_to(folder).as_posix() for path in paths)
-    upload = f"hf upload --repo-type dataset OWNER/NAME {folder} ."
+    upload = f"hf upload --repo-type dataset OWNER/NAME {shell_word(folder)} ."
     return Published(str(folder), files, _missing(run, gather_facts(run)), upload)
 
 
@@ -122,7 +123,7 @@ def _missing(run: RunFolder, facts: Facts) -> list[str]:
     counts = read_accounting(run)
     unnamed = licence_fields(facts.licence, facts.licence_url).keys() == {"license", "license_name"}
     hint = did_you_mean(facts.licence.lower(), HUB_LICENCES)
-    shards = f"{counts['missing_shards']:,} of {counts['shards']:,} shards: kgqa run {run.path}"
+    shards = f"{counts['missing_shards']:,} of {counts['shards']:,} shards: kgqa run {shell_word(run.path)}"
     named = f"an identifier or a link of the licence {facts.licence!r}{hint}: dataset.licence"
     absent = {
         "a licence: dataset.licence": facts.licence == UNKNOWN_LICENCE,
@@ -131,6 +132,6 @@ def _missing(run: RunFolder, facts: Facts) -> list[str]:
         "whom to ask: dataset.contact": not facts.contact,
         shards: counts["partial"],
         "a split into train and test: dataset.split": not counts.get("splits"),
-        f"the report: kgqa report {run.path}": not (run.report / "index.html").is_file(),
+        f"the report: kgqa report {shell_word(run.path)}": not (run.report / "index.html").is_file(),
     }
     return [sentence for sentence, missing in absent.items() if missing]

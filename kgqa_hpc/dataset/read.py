@@ -27,6 +27,7 @@ from kgqa_hpc.store.run_folder import RunFolder
 from kgqa_hpc.store.sealed import read_header
 from kgqa_hpc.store.shards import ANCHORS, GROUP, ShardEntry, iter_result
 from kgqa_hpc.store.table import open_table
+from kgqa_hpc.text.plain_text import shell_word
 
 # An anchor and its item's record, as stored; None for an unfinished item of an open shard.
 Pair = tuple[dict[str, Any], dict[str, Any] | None]
@@ -71,7 +72,9 @@ class FinishedWork:
                     yield anchor, record
             except CorruptFile as problem:
                 quarantine(self.run.quarantine, path, problem.message)
-                cure = f"it lies in {self.run.quarantine} now; `kgqa run {self.run.path}` redoes it"
+                cure = (
+                    f"it lies in {self.run.quarantine} now; `kgqa run {shell_word(self.run.path)}` redoes it"
+                )
                 raise CorruptFile(problem.message, cure) from problem
 
     def _ended_items(self, entry: ShardEntry) -> dict[str, dict[str, Any]]:
@@ -97,7 +100,7 @@ class FinishedWork:
             if start != anchors.rows:
                 raise AccountingError(
                     f"{self.run.anchors} holds {anchors.rows:,} anchors, the shards together {start:,}",
-                    f"remove {self.run.shards_manifest} and run `kgqa run {self.run.path}` again",
+                    f"remove {self.run.shards_manifest} and run `kgqa run {shell_word(self.run.path)}` again",
                 )
 
 
@@ -105,7 +108,7 @@ def open_work(run: RunFolder) -> FinishedWork:
     """The finished work of a run. Raises InputError when nothing was partitioned yet, StoreError and its subclasses."""
     config = run_config(run)
     if not run.shards_manifest.exists():
-        raise InputError(f"{run.path}: nothing was generated yet", f"first: kgqa run {run.path}")
+        raise InputError(f"{run.path}: nothing was generated yet", f"first: kgqa run {shell_word(run.path)}")
     manifest = read_shards_manifest(run)
     with _curable_anchors(run):
         header = read_header(run.anchors, ANCHORS)
@@ -115,7 +118,7 @@ def open_work(run: RunFolder) -> FinishedWork:
         if manifest.anchors_sha256[:16] in {start for _, start in header.get("grown", ())}:
             raise InputError(
                 f"{run.path}: the sample was extended, and its new anchors are not in shards yet",
-                f"first: kgqa run {run.path}",
+                f"first: kgqa run {shell_word(run.path)}",
             )
         raise FingerprintMismatch(
             f"{run.shards} was cut from another anchors.h5", "use another run folder, or restore anchors.h5"
@@ -137,7 +140,7 @@ def _curable_anchors(run: RunFolder) -> Iterator[None]:
         yield
     except (CorruptFile, MissingFile) as problem:
         removal = "remove it and run " if isinstance(problem, CorruptFile) else ""
-        cure = f"{removal}`kgqa sample {run.path}` again: the same seed gives the same anchors"
+        cure = f"{removal}`kgqa sample {shell_word(run.path)}` again: the same seed gives the same anchors"
         raise type(problem)(problem.message, cure) from problem
 
 

@@ -16,7 +16,7 @@ from kgqa_hpc.dataset.files import (
 )
 from kgqa_hpc.errors import InputError
 from kgqa_hpc.steps.item import choices_of
-from kgqa_hpc.text.plain_text import plain_line
+from kgqa_hpc.text.plain_text import plain_line, shell_word
 
 _OMITTED = COMMON_NAMES | {"status", "attempts"}  # members shown elsewhere, or the same for the whole run
 Which = Literal["accepted", "rejected", "lost"]
@@ -67,7 +67,9 @@ def why_none(folder: Path, which: Which) -> str:
         if (dataset / f"{name}.jsonl").is_file()
     }
     files = [
-        f"{n:,} {name}: kgqa show {folder} --{name}" for name, n in numbers.items() if n and name != which
+        f"{n:,} {name}: kgqa show {shell_word(folder)} --{name}"
+        for name, n in numbers.items()
+        if n and name != which
     ]
     return "\n".join([f"none {which}", *files])
 

@@ -67,7 +67,7 @@ def _values(candidates: Candidates, rows: np.ndarray, by: str) -> tuple[np.ndarr
     """The values by which the accepted records are grouped.
 
     Returns pairs (position of a record, number of a value) as int64 of shape (2, n), the values by number, and a digest
-    of each record's question.
+    of each record's question, with names that a step replaced.
     """
     numbers: dict[str, int] = {}
     owners, values, questions = array("q"), array("q"), []
@@ -82,7 +82,7 @@ def _values(candidates: Candidates, rows: np.ndarray, by: str) -> tuple[np.ndarr
         for text in texts:
             owners.append(owner)
             values.append(numbers.setdefault(text, len(numbers)))
-        words = " ".join(record["question"].lower().split())
+        words = " ".join((record.get("question_with_names") or record["question"]).lower().split())
         questions.append(hashlib.blake2b(words.encode(), digest_size=8).digest())
     return np.array([owners, values], np.int64), list(numbers), pa.array(questions, pa.binary())
 

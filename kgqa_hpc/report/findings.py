@@ -24,6 +24,7 @@ from kgqa_hpc.kg.describe import Profiles, read_profiles
 from kgqa_hpc.runs import run_config
 from kgqa_hpc.store.canonical import sha256_of
 from kgqa_hpc.store.run_folder import RunFolder
+from kgqa_hpc.text.plain_text import shell_word
 from kgqa_hpc.text.streams import read_bytes
 
 SAMPLE = 3000  # largest number of records on the page, within SAMPLE_BYTES
@@ -135,7 +136,8 @@ def _sample(
         if all_records and size > limit:
             raise InputError(
                 f"{folder / name}.jsonl: a page cannot hold all records of a dataset this large",
-                f"look through it with kgqa sql or kgqa show --where; kgqa report {folder.parent} shows a sample",
+                "look through it with kgqa sql or kgqa show --where; "
+                f"kgqa report {shell_word(folder.parent)} shows a sample",
             )
         if not missing or size > limit:
             return

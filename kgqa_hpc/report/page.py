@@ -24,6 +24,7 @@ from kgqa_hpc.report.svg import density, histogram, line, stacked_bars
 from kgqa_hpc.status.log_files import Notes, read_notes
 from kgqa_hpc.store.atomic import make_folder, write_file
 from kgqa_hpc.store.run_folder import RunFolder
+from kgqa_hpc.text.plain_text import shell_word
 
 Counts = dict[str, Any]
 GROUPS = 300  # rows of a table on the page
@@ -48,7 +49,7 @@ def write_report(run: RunFolder, *, all_records: bool = False) -> Path:
     groups = _groups(facts, counts)
     decided = counts.get("records", counts)
     accepted, judged = decided["accepted"], decided["accepted"] + sum(decided["rejected"].values())
-    data = {"run": str(run.path), "records": findings.samples}
+    data = {"run": shell_word(run.path), "records": findings.samples}
     page = render_page(
         "kgqa_hpc.report",
         "page",

@@ -6,6 +6,7 @@ created on a machine without a GPU or an engine, and processed on others.
 
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from itertools import chain
 from os.path import exists, expanduser
 from pathlib import Path
 from typing import Any
@@ -18,11 +19,13 @@ from kgqa_hpc.engines.registry import ENGINES
 from kgqa_hpc.errors import ConfigError, InputError, KgqaError, PromptError, StoreError
 from kgqa_hpc.kg.sources import SOURCES
 from kgqa_hpc.registry import Registry
-from kgqa_hpc.runs.chain import prompts_of, run_prompts
+from kgqa_hpc.runs.chain import kind_of, prompts_of, run_prompts
 from kgqa_hpc.settings import Package, packages
+from kgqa_hpc.steps import STEPS
 from kgqa_hpc.store import atomic
 from kgqa_hpc.store.canonical import read_document, write_document
 from kgqa_hpc.store.run_folder import RunFolder
+from kgqa_hpc.text.plain_text import shell_word
 
 PICTURES = Package("matplotlib", "kgqa_hpc[report]")
 
@@ -111,6 +114,20 @@ def problems(config: RunConfig) -> Iterator[tuple[str, str]]:
             run_prompts(config)
         except PromptError as problem:
             yield problem.message, problem.cure
+    yield from _split_problems(config)
+
+
+def _split_problems(config: RunConfig) -> Iterator[tuple[str, str]]:
+    """A split by nodes needs records with nodes; those of kind `records` may have any column."""
+    split = config.dataset.split
+    if split is None or split.by != "nodes" or config.anchors.kind == "records":
+        return
+    declared = [kind_of(config).columns, *(STEPS.get(step.use).columns_for(step) for step in config.steps)]
+    if all(column.name != "nodes" for column in chain(*declared)):
+        yield (
+            f"dataset.split.by: records of kind {config.anchors.kind} have no column nodes",
+            "split by a column that they have: dataset.split.by: id",
+        )
 
 
 def notes(config: RunConfig) -> list[str]:
@@ -198,8 +215,12 @@ def require_no_refusal(run: RunFolder) -> None:
     if not atomic.exists(run.refused):
         return
     refusal = read_document(run.refused, "refused")
-    config, merge = refusal["config"], f"kgqa merge {run.path}"
-    file = f"its dataset: section alone: {merge} --config {config}; " if Path(config).is_file() else ""
+    config, merge = refusal["config"], f"kgqa merge {shell_word(run.path)}"
+    file = (
+        f"its dataset: section alone: {merge} --config {shell_word(config)}; "
+        if Path(config).is_file()
+        else ""
+    )
     lines = [f"nothing merged, because this run refused {config}:", *refusal["problem"].splitlines()]
     cure = f"{file}the run's recorded settings: {merge} --as-recorded"
     raise InputError(f"{run.path}: " + "\n  ".join(lines), cure)

@@ -41,6 +41,7 @@ from kgqa_hpc.store.fingerprint import Manifest
 from kgqa_hpc.store.lease import Heartbeat, Leases
 from kgqa_hpc.store.run_folder import CONFIGURATION, RunFolder
 from kgqa_hpc.terminal import note
+from kgqa_hpc.text.plain_text import shell_word
 
 EXPIRY = 20.0  # s without a heartbeat after which the lock of a dead process is free
 PATIENCE = 2.0  # s of waiting for a lock before a note to the user
@@ -240,7 +241,7 @@ def _require_same(run: RunFolder, config: RunConfig, *, import_again: bool = Fal
         for path in filter(Path.exists, (run.anchors, run.kg, run.graph_files)):
             quarantine(run.quarantine, path, f"{names} after this was made")
         return
-    cure = f"kgqa import {run.path} reads it anew"
+    cure = f"kgqa import {shell_word(run.path)} reads it anew"
     if not run.untouched():
         cure = "for the new graph use another run folder; or give the new file another name: this run has its own graph"
     raise FingerprintMismatch(f"{names} since {run.path} imported the graph", cure)
@@ -252,13 +253,14 @@ def _require_whole_growth(run: RunFolder, config: RunConfig) -> None:
     before, after = sections["sampling"]["values"].get(size), getattr(config.anchors, size, None)
     for entry in config.passes:
         if entry.name not in sections["passes"]["values"] and [s.use for s in entry.steps] == ["judge"]:
-            command = f"kgqa judge {run.path} --prompt {entry.steps[0].prompt} --name {entry.name}"
+            prompt = shell_word(entry.steps[0].prompt)
+            command = f"kgqa judge {shell_word(run.path)} --prompt {prompt} --name {entry.name}"
             growth = f"pass {entry.name} was added"
             break
     else:
         if before is None or after is None or after <= before:
             return
-        command = f"kgqa extend {run.path} --{size.replace('_', '-')} {after}"
+        command = f"kgqa extend {shell_word(run.path)} --{size.replace('_', '-')} {after}"
         growth = f"{size} grew to {after:,}"
     raise FingerprintMismatch(
         f"{run.config_file}: {growth}, but the command that did it was stopped",

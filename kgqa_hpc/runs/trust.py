@@ -27,6 +27,7 @@ from kgqa_hpc.store import canonical
 from kgqa_hpc.store.atomic import disk_errors
 from kgqa_hpc.store.fingerprint import Sections, require_same
 from kgqa_hpc.store.run_folder import RunFolder
+from kgqa_hpc.text.plain_text import shell_word
 
 
 def effects(config: Mapping[str, Any]) -> dict[str, Any]:
@@ -164,7 +165,7 @@ def require_same_code(run: RunFolder, config: RunConfig) -> None:
 
 
 def _cure(run: RunFolder) -> str:
-    return f"undo the change, use another run folder, or: kgqa init CONFIG {run.path} --accept-changed-code"
+    return f"undo the change, use another run folder, or: kgqa init CONFIG {shell_word(run.path)} --accept-changed-code"
 
 
 def require_entries(run: RunFolder) -> None:

@@ -23,7 +23,7 @@ from kgqa_hpc.status.log_files import DAY
 from kgqa_hpc.status.snapshot import Status, survey
 from kgqa_hpc.store import queue, sealed, shards
 from kgqa_hpc.store.run_folder import RunFolder
-from kgqa_hpc.text.plain_text import about, duration
+from kgqa_hpc.text.plain_text import about, duration, shell_word
 from kgqa_hpc.text.streams import read_bytes
 
 QUEUE_LIMIT = 172_800.0  # s; the published runs had two days (Appendix A)
@@ -83,7 +83,8 @@ def plan(
     steps = [step.use for step in config.steps]
     if pilot is not None and pilot.is_file():
         measured, speed = read_bench(pilot, steps)
-        pace = item_pace(steps, measured, 1, tokens_per_s or speed / pilot_gpus)
+        origin = "as given" if tokens_per_s else "as measured"
+        pace = item_pace(steps, measured, 1, tokens_per_s or speed / pilot_gpus, origin)
     else:
         pace = item_pace(
             steps, _read_pilot(pilot or folder, required=pilot is not None), pilot_gpus, tokens_per_s
@@ -147,14 +148,21 @@ def read_bench(file: Path, steps: Sequence[str]) -> tuple[Pilot, float]:
 
 
 def item_pace(
-    steps: Sequence[str], pilot: Pilot | None, pilot_gpus: int = 1, tokens_per_s: float | None = None
+    steps: Sequence[str],
+    pilot: Pilot | None,
+    pilot_gpus: int = 1,
+    tokens_per_s: float | None = None,
+    origin: str = "as given",
 ) -> Pace:
-    """The pace of one item through `steps` on one GPU, from the first known of the sources named above."""
+    """The pace of one item through `steps` on one GPU, from the first known of the sources named above.
+
+    `origin` says where `tokens_per_s` comes from.
+    """
     tokens = pilot.tokens if pilot else _published_tokens(steps)
     if tokens_per_s is not None:
         derived = "answer lengths derived from published rates, all steps at one speed"
         source = f"answer lengths of pilot {pilot.run}" if pilot else derived
-        return Pace(tokens / tokens_per_s, tokens, f"{tokens_per_s:g} tokens/s per GPU as given; {source}")
+        return Pace(tokens / tokens_per_s, tokens, f"{tokens_per_s:g} tokens/s per GPU {origin}; {source}")
     if pilot and pilot.per_day:
         per_day = pilot.per_day / pilot_gpus
         return Pace(DAY / per_day, tokens, f"pilot {pilot.run}: {per_day:,.0f} items a day per GPU")
@@ -182,6 +190,7 @@ def forecast(items: int, pace: Pace, gpus: int, limit: float, margin: float) -> 
         )
     wall = items * pace.seconds / gpus
     per_gpu = math.ceil(wall / usable) if items else 0
+    start = "1 GPU starts at once" if gpus == 1 else f"{gpus} GPUs share the work evenly and start at once"
     return {
         **_amounts(items, pace),
         "gpus": gpus,
@@ -192,7 +201,7 @@ def forecast(items: int, pace: Pace, gpus: int, limit: float, margin: float) -> 
         "assumptions": [
             pace.source,
             f"{pace.seconds:.2f} GPU-seconds and {pace.tokens:.0f} answer tokens per item",
-            f"{gpus} GPUs share the work evenly and start at once; time in the queue is not counted",
+            f"{start}; time in the queue is not counted",
             f"a job takes {duration(START_UP)} to load the model, stops {duration(margin)} before its limit",
             f"{BYTES_PER_TOKEN:g} bytes on the disk per answer token",
         ],
@@ -301,7 +310,7 @@ def _items(run: RunFolder, config: RunConfig) -> int:
     drawn = list(config.variant_configs().values()) or [config]
     expected = [chain.kind_of(section).expected(section.anchors) for section in drawn]
     if None in expected:
-        raise InputError(f"{run.path}: nothing was sampled yet", f"first: kgqa sample {run.path}")
+        raise InputError(f"{run.path}: nothing was sampled yet", f"first: kgqa sample {shell_word(run.path)}")
     return sum(filter(None, expected))
 
 

@@ -20,6 +20,7 @@ from kgqa_hpc.errors import CorruptFile, FingerprintMismatch, MissingFile, Stopp
 from kgqa_hpc.store import atomic, canonical, cleanup, fingerprint, sealed
 from kgqa_hpc.store.run_folder import RunFolder
 from kgqa_hpc.store.shards import ANCHORS, SHARD, AnchorsFile, ShardEntry, write_shard
+from kgqa_hpc.text.plain_text import shell_word
 
 KIND = "shards"
 # Threads that write shards. They mostly wait for the disk; HDF5 itself runs one thread at a time.
@@ -187,7 +188,7 @@ def _cut(
 
 def read_shards_manifest(run: RunFolder) -> ShardsManifest:
     """The content of shards/manifest.json. Raises CorruptFile, NewerFormat, StoreError if it is missing."""
-    with canonical.curing(f"kgqa run {run.path} makes it anew; no result is lost"):
+    with canonical.curing(f"kgqa run {shell_word(run.path)} makes it anew; no result is lost"):
         content = canonical.read_document(run.shards_manifest, KIND)
     try:
         shards = tuple(ShardEntry(**entry) for entry in content["shards"])
@@ -211,9 +212,9 @@ def _size_in_use(run: RunFolder, anchors_sha256: str) -> int | None:
 def _anchors_header(run: RunFolder) -> dict[str, Any]:
     """The header of the run's anchors.h5. Raises StoreError if it is missing, CorruptFile if it is another run's."""
     if not atomic.exists(run.anchors):
-        raise StoreError(f"{run.anchors}: no such file", f"sample first: kgqa sample {run.path}")
+        raise StoreError(f"{run.anchors}: no such file", f"sample first: kgqa sample {shell_word(run.path)}")
     header = sealed.read_header(run.anchors, ANCHORS)
-    with canonical.curing(f"kgqa sample {run.path} sets it aside and draws this run's"):
+    with canonical.curing(f"kgqa sample {shell_word(run.path)} sets it aside and draws this run's"):
         fingerprint.require_origin(run.anchors, header, fingerprint.anchors_origin(run.manifest().sections))
     return header
 

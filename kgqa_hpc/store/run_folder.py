@@ -31,6 +31,7 @@ from kgqa_hpc.store.fingerprint import (
     require_same,
     write_manifest,
 )
+from kgqa_hpc.text.plain_text import shell_word
 
 CONFIGURATION = ".configuration"  # lease name of the process that changes it; no pass can have this name
 _CURE = "use another run folder for the new configuration, or undo the change"
@@ -130,13 +131,16 @@ class RunFolder:
         """
         run = cls(path)
         if not atomic.exists(run.manifest_file):
-            problem, cure = "no such run folder", f"make it with: kgqa init CONFIG {path}"
+            word = shell_word(path)
+            problem, cure = "no such run folder", f"make it with: kgqa init CONFIG {word}"
             if run.holds_work():
                 problem = "the run is there, but its manifest.json is missing"
-                cure = f"this makes it again and keeps all work: kgqa init {run.config_file} {path}"
+                cure = (
+                    f"this makes it again and keeps all work: kgqa init {shell_word(run.config_file)} {word}"
+                )
             elif path.is_file():
                 problem = "is a file, not a run folder"
-                cure = f"give the folder of a run; kgqa init {path} RUN makes one from a configuration"
+                cure = f"give the folder of a run; kgqa init {word} RUN makes one from a configuration"
             elif path.exists():
                 problem = "is not a run folder (no manifest.json)"
             raise InputError(f"{path}: {problem}", cure)
@@ -215,7 +219,7 @@ class RunFolder:
         expected = {name: section["values"] for name, section in sections.items()}
         cure = _CURE
         if recorded.get("entries") != expected.get("entries"):
-            cure += f"; other code alone: kgqa init CONFIG {self.path} --accept-changed-code"
+            cure += f"; other code alone: kgqa init CONFIG {shell_word(self.path)} --accept-changed-code"
         require_same(str(self.path), recorded, expected, cure)
 
     def pin(self, name: str, values: Mapping[str, Any]) -> None:

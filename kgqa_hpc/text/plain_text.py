@@ -6,6 +6,7 @@ title or fake output, and characters that change the direction of writing. The r
 
 import json
 import re
+import shlex
 import unicodedata
 from collections.abc import Sequence
 from math import floor, log10
@@ -40,6 +41,11 @@ def aligned(rows: Sequence[Sequence[object]]) -> list[str]:
     return [
         "  ".join([row[0].ljust(widths[0]), *map(str.rjust, row[1:], widths[1:])]).rstrip() for row in texts
     ]
+
+
+def shell_word(text: object) -> str:
+    """A path or text as one word of a command that a user copies: in quotes if it has blanks."""
+    return shlex.quote(str(text))
 
 
 def printable(text: str) -> str:

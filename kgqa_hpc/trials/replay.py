@@ -21,7 +21,7 @@ from kgqa_hpc.runs.chain import build_chain, kind_of, schemas_of
 from kgqa_hpc.runs.trust import require_agreed
 from kgqa_hpc.steps.item import Item
 from kgqa_hpc.steps.step import Step, retrace, storable
-from kgqa_hpc.text.plain_text import plain
+from kgqa_hpc.text.plain_text import plain, shell_word
 
 
 def replay(folder: Path, anchor_id: str, *, trust: bool = False) -> dict[str, Any]:
@@ -34,7 +34,7 @@ def replay(folder: Path, anchor_id: str, *, trust: bool = False) -> dict[str, An
     require_agreed(run, config.plain(), trust=trust)
     anchor, record = recorded(run, config, anchor_id)
     if record is None or not record["trace"]:
-        raise InputError(f"{anchor.id}: was asked nothing yet", f"kgqa run {folder}")
+        raise InputError(f"{anchor.id}: was asked nothing yet", f"kgqa run {shell_word(folder)}")
     prompts = kept_prompts(run)
     chains = {entry.name: build_chain(config, entry.name, prompts=prompts) for entry in config.passes}
     steps = {step.label: step for chain in chains.values() for step in chain}

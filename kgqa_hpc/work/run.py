@@ -33,7 +33,7 @@ from kgqa_hpc.store.partition import ShardsManifest, read_shards_manifest
 from kgqa_hpc.store.run_folder import RunFolder
 from kgqa_hpc.store.sealed import read_header
 from kgqa_hpc.terminal import Progress, note
-from kgqa_hpc.text.plain_text import about, plain
+from kgqa_hpc.text.plain_text import about, plain, shell_word
 from kgqa_hpc.work.coordinator import Coordinator, Reporter
 from kgqa_hpc.work.pass_worker import PassWorker
 from kgqa_hpc.work.session import Logbook, Session
@@ -94,7 +94,7 @@ def _run(folder: Path, world: World, requested_name: str | None, trust: bool, fu
     for line in checks.missing_packages(config, "engine", "passes", "dataset") if world.rank == 0 else ():
         note(f"note: {line}")
     if not run.anchors.exists():
-        raise InputError(f"{run.anchors} is missing", f"first: kgqa sample {folder}")
+        raise InputError(f"{run.anchors} is missing", f"first: kgqa sample {shell_word(folder)}")
     assign_gpus(world, _gpus_per_worker(config), os.environ)
     job_end = slurm.job_end(os.environ, ask=world.launcher in ("alone", "array") or world.size == 1)
     stop = Stop(deadline_of(config.runtime.time_limit, job_end, time_at(run.path)), config.runtime.margin)

@@ -34,11 +34,11 @@ def jobs_of(output: str) -> dict[str, str]:
     return dict(line.split()[:2] for line in output.splitlines() if not line.startswith("now:"))
 
 
-def pipeline(place: Place, *options: str, **variables: str) -> dict[str, str]:
+def pipeline(place: Place, *options: str, run: str = "oregano", **variables: str) -> dict[str, str]:
     """The jobs that slurm/pipeline.sh submits."""
     script = ROOT / "slurm" / "pipeline.sh"
     variables = {"KGQA_SBATCH": "--cpus-per-task=1 --mem=500M", **variables}
-    return jobs_of(place(script, place.config(0.02), "oregano", *options, **variables))
+    return jobs_of(place(script, place.config(0.02), run, *options, **variables))
 
 
 def array(place: Place, tasks: int, *options: str) -> str:
@@ -68,6 +68,18 @@ def test_the_pipeline_with_mpi_on_two_nodes_makes_the_dataset_of_the_local_run(
     assert answers_made(run) == answers_used(run), "nothing was asked twice"
     logs = {log.name.rpartition("-")[0] for log in run.logs.glob("*.log")}
     assert logs == {"kgqa-graphlets", "kgqa-run", "kgqa-merge"}
+
+
+def test_a_path_with_blanks_and_what_slurm_reads_as_a_pattern_has_its_logs_and_its_dataset(
+    place: Place, slurm: Slurm
+) -> None:
+    name = "runs/100%j of a.sbatch"
+    slurm.wait(pipeline(place, *ARRAY, "--array=0", run=name, KGQA_RUN="array")["merge"])
+    run = place.run(name)
+    assert len(list(run.logs.glob("*.log"))) == 3
+    assert run.dataset.exists()
+    with pytest.raises(AssertionError, match="submitit reads % in paths"):
+        place.kgqa("submit", name, *SUBMIT)
 
 
 def test_of_a_chain_with_a_job_too_large_nothing_stays_in_the_queue(place: Place, slurm: Slurm) -> None:

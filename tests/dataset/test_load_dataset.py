@@ -18,7 +18,7 @@ LOAD = """
 import sys, datasets
 datasets.disable_progress_bars()
 for folder in sys.argv[1:]:
-    for config in ("accepted", "rejected"):
+    for config in datasets.get_dataset_config_names(folder):
         rows = datasets.load_dataset(folder, config)
         print(*(f"{config}/{split}={len(part)}" for split, part in rows.items()))
 """
@@ -50,6 +50,16 @@ def test_one_cache_never_serves_another_runs_rows_nor_those_of_an_earlier_merge(
     merge(one.folder)
     assert counts(one.folder.dataset) != before
     assert rows(tmp_path / "cache", one.folder.dataset) == counts(one.folder.dataset)
+
+
+@pytest.mark.slow
+def test_every_configuration_can_be_loaded_when_nothing_was_rejected(
+    make_merged: Any, tmp_path: Path
+) -> None:
+    pytest.importorskip("datasets")
+    run, accounting = make_merged(items=5)
+    assert accounting.total.accepted == 5
+    assert rows(tmp_path / "cache", run.folder.dataset) == ["accepted/train=5"]
 
 
 @pytest.mark.slow

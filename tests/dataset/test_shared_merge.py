@@ -11,10 +11,13 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
+from kgqa_hpc import stages
 from kgqa_hpc.dataset.merge import merge, merge_shared
 from kgqa_hpc.dataset.stage import Stager
 from kgqa_hpc.errors import AccountingError, CorruptFile, InputError, StoreError
+from kgqa_hpc.runs import change_dataset
 from kgqa_hpc.store.shards import read_result, write_result
+from tests.command import kgqa
 from tests.dataset.conftest import contents
 from tests.store.conftest import flip
 
@@ -186,3 +189,19 @@ def test_a_site_that_says_nothing_of_its_jobs_is_told_where_to() -> None:
     ):
         pass
     assert "jobqueue.slurm" in told.value.cure
+
+
+def test_a_merge_fails_when_another_has_changed_its_settings_meanwhile(
+    run: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    share_alone = stages.merge_shared
+
+    def late(folder: Path, **options: bool) -> Any:
+        change_dataset(folder, {"order": "question"})
+        return share_alone(folder, **options)
+
+    monkeypatch.setattr(stages, "merge_shared", late)
+    refused = kgqa("merge", run.folder.path, "--shared", "--set", "order=id", code=1).stderr
+    assert "another merge has changed dataset:" in refused
+    monkeypatch.undo()
+    kgqa("merge", run.folder.path, "--shared", "--set", "order=id")

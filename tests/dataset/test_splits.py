@@ -48,6 +48,13 @@ def test_shares_are_met_where_groups_are_small_and_repeated_questions_counted(
     assert (told["groups"], told["largest_group"], told["repeated_questions"]) == (200, 5, 1)
 
 
+def test_questions_that_differ_in_their_names_are_not_repeated(tmp_path: Path, rows_of: Any) -> None:
+    protein = {"question": "What does the protein do?"}
+    records = [{**protein, "question_with_names": f"What does protein {i} do?"} for i in range(20)]
+    assert divide(rows_of(tmp_path, records), Split(by="id"), 3)["repeated_questions"] == 0
+    assert divide(rows_of(tmp_path, [protein] * 20), Split(by="id"), 3)["repeated_questions"] == 1
+
+
 def test_a_group_larger_than_its_part_is_told_and_not_torn(tmp_path: Path, rows_of: Any) -> None:
     rows = rows_of(tmp_path, [{"taxon": "one"}] * 95 + [{"taxon": "two"}] * 5)
     told = divide(rows, Split(by="taxon", shares={"train": 0.5, "test": 0.5}), 3)

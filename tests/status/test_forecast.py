@@ -1,5 +1,6 @@
 """The forecast agrees with what the published run took, and states what it assumes."""
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -86,6 +87,19 @@ def test_a_run_that_has_not_begun_costs_what_was_published(tmp_path: Path) -> No
     alone = item_pace(["generate", "judge"], None)
     assert document["gpu_hours"] == pytest.approx((200 * alone.seconds + 300) / 3600)
     assert "published" in document["assumptions"][0]
+
+
+def test_a_speed_is_called_measured_or_given_as_it_is(tmp_path: Path) -> None:
+    run = make_run(tmp_path / "run", 50)
+    best = {"decode_tokens_per_s": 500, "tokens_per_item": 900}
+    bench = tmp_path / "bench.json"
+    bench.write_text(json.dumps({"best": best, "steps": ["generate", "judge"]}))
+    measured, *_, start = plan(run.path, pilot=bench)["assumptions"][:3]
+    assert measured == "500 tokens/s per GPU as measured; answer lengths of pilot bench.json"
+    assert start.startswith("1 GPU starts at once")
+    stated = plan(run.path, gpus=2, pilot=bench, tokens_per_s=300)["assumptions"]
+    assert stated[0].startswith("300 tokens/s per GPU as given")
+    assert stated[2].startswith("2 GPUs share the work")
 
 
 def test_before_sampling_as_many_items_are_planned_as_the_configuration_asks_for(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ task with xxhash below 4.
 
 import csv
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from itertools import chain, islice
 from pathlib import Path
 from typing import Any, ClassVar
@@ -55,19 +55,34 @@ class _Values:
     A record whose value is None is left out.
     """
 
+    name: str
     value: Callable[[Record], Line | None]
     suffix = "jsonl"
 
     def write(self, source: ExportSource, folder: Path) -> None:
+        """Raises InputError if there are records and all are left out."""
+        fits = set[bool]()
+
+        def lines(split: str) -> Iterator[bytes]:
+            for record in source.records(split):
+                value = self.value(record)
+                fits.add(value is not None)
+                if value is not None:
+                    yield orjson.dumps(value)
+
         for split in source.splits:
             with (folder / f"{split}.{self.suffix}").open("wb") as file:
-                values = map(orjson.dumps, filter(None, map(self.value, source.records(split))))
+                values = lines(split)
                 if self.suffix == "json":
                     file.write(b"[\n" + next(values, b""))
                     file.writelines(b",\n" + value for value in values)
                     file.write(b"\n]\n")
                 else:
                     file.writelines(value + b"\n" for value in values)
+        if fits == {False}:
+            raise InputError(
+                f"no record has what {self.name} holds", f"kgqa list exports {self.name} describes it"
+            )
 
 
 def _format(suffix: str) -> Callable[[Callable[[Record], Line | None]], type[_Values]]:

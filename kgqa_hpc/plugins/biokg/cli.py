@@ -7,6 +7,7 @@ import typer
 
 from kgqa_hpc.cli.app import AsJson, Run, TrustConfig, print_result
 from kgqa_hpc.errors import InputError, StoppedEarly
+from kgqa_hpc.text.plain_text import shell_word
 
 _REPORT = "hydration.json"
 _ODD = ("duplicates", "overlong", "identifiers", "control_characters", "underscores", "suffixes")
@@ -41,7 +42,7 @@ def hydrate(
     if web and recipe is None:
         require_own(folder, f"graph.hydrate: {chosen}", trust=trust_config)
     if not folder.kg.exists():
-        raise InputError(f"{folder.kg} is missing", f"first: kgqa import {folder.path}")
+        raise InputError(f"{folder.kg} is missing", f"first: kgqa import {shell_word(folder.path)}")
     graph, tables = read_graph(folder.kg), None if config.graph is None else tables_folder(config.graph)
     cache = folder.path / "hydration"
     named, report = hydration.hydrate(graph, load_recipe(chosen), folder=tables, cache=cache, web=web)

@@ -17,6 +17,7 @@ from kgqa_hpc.dataset.files import require_whole, selector
 from kgqa_hpc.errors import InputError
 from kgqa_hpc.plugins.evaluation.agreement import MISSING, Codes, Floats
 from kgqa_hpc.plugins.evaluation.ratings import Ratings
+from kgqa_hpc.text.plain_text import shell_word
 from kgqa_hpc.text.streams import json_objects
 
 FILES = ("accepted.jsonl", "rejected.jsonl")
@@ -34,7 +35,7 @@ def records(source: Path, where: str | None = None) -> Iterator[dict[str, Any]]:
         if not source.is_dir():
             raise InputError(f"{source}: no such run or file")
         if missing := [path for path in files if not path.is_file()]:
-            raise InputError(f"{missing[0]}: is not there", f"first: kgqa merge {source}")
+            raise InputError(f"{missing[0]}: is not there", f"first: kgqa merge {shell_word(source)}")
         require_whole(source / "dataset", *FILES)
     elif where:
         raise InputError(f"{source}: --where needs a merged run", "name the run's folder")

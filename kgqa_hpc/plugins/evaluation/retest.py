@@ -30,7 +30,7 @@ from kgqa_hpc.store.canonical import canonical
 from kgqa_hpc.store.canonical import digest as canonical_digest
 from kgqa_hpc.store.run_folder import RunFolder
 from kgqa_hpc.store.shards import AnchorsFile
-from kgqa_hpc.text.plain_text import aligned
+from kgqa_hpc.text.plain_text import aligned, shell_word
 
 MARK = "~"  # between a record's id and the perturbation
 LISTS = ("options", "documents")
@@ -138,7 +138,7 @@ def retest(
 
     `judges` are labels; all judges if it is empty. Verdicts are kept in `folder`; a repeated call resumes.
 
-    Raises InputError for an unknown judge or perturbation, or a run without verdicts.
+    Raises InputError for an unknown judge or perturbation, or a dataset without a judge's verdicts.
     """
     if unknown := [name for name in perturb if name not in PERTURBATIONS]:
         raise InputError(f"there is no perturbation {unknown[0]!r}", f"there are {', '.join(PERTURBATIONS)}")
@@ -157,6 +157,9 @@ def retest(
     if not chosen:
         cure = "kgqa judge RUN adds a judge, kgqa merge RUN its verdicts"
         raise InputError(f"{source}: no record has a verdict", cure)
+    if unmerged := sorted(asked - chosen[0]["verdicts"].keys()):
+        cure = f"first: kgqa merge {shell_word(source)}"
+        raise InputError(f"{source}: its dataset has no verdict of {unmerged[0]!r}", cure)
     plan["prompts"] = {**plain["prompts"], "folder": str(run.prompts.resolve())}
     copies = (copy for record in _with_sources(run, chosen) for copy in perturbed(record, perturb))
     again = _judged(plan, copies, folder, str(source))

@@ -10,8 +10,7 @@ published ones.
 
 A judge may rate the predictions, too: five aspects from 0 to 5 (QAProt, appendix, Figure 8). It is a step in a run of
 its own, over the file that `kgqa score PREDICTIONS REFERENCES --joined FILE` writes: records with question, answer (the
-reference) and `prediction`. `kgqa score … --judged RUN` reads its scores back by id and reports their means beside the
-other metrics.
+reference) and `prediction`. `kgqa score … --judged RUN` reads its scores back by id and reports their means, too.
 """
 
 import json
@@ -68,13 +67,13 @@ def read_pairs(predictions: Path, references: Path, *, missing: Literal["error",
     if not expected:
         raise InputError(f"{references}: holds no references")
     if strangers := predicted.keys() - expected.keys():
-        problem = f"{predictions}: id {min(strangers)!r} has no reference"
-        raise InputError(problem, "are these the same items?")
+        raise InputError(
+            f"{predictions}: id {min(strangers)!r} has no reference", "are these the same items?"
+        )
     lacking = [item for item in expected if item not in predicted]
     if lacking and missing == "error":
-        problem = (
-            f"{predictions}: {len(lacking):,} references have no prediction, the first is {lacking[0]!r}"
-        )
+        example = f"the first is {lacking[0]!r}"
+        problem = f"{predictions}: {len(lacking):,} references have no prediction, {example}"
         raise InputError(problem, "predict them, or count them as empty with --missing empty")
     texts = tuple(predicted[item]["text"] if item in predicted else "" for item in expected)
     rows = tuple({**predicted.get(item, {}), **row} for item, row in expected.items())
@@ -113,13 +112,11 @@ def score(
     if unknown := [column for column in by or () if column not in columns]:
         raise InputError(f"no line has a column {unknown[0]!r}", f"the first has: {', '.join(rows[0])}")
     metrics, absent = _metrics(pairs)
-    scores = read_judged(judged, [str(row["id"]) for row in rows]) if judged else {}
+    scores = read_judged(judged, pairs) if judged else {}
     metrics |= {name: partial(_mean, values) for name, values in scores.items()}
 
     def scored(positions: list[int]) -> dict[str, Any]:
-        results = {
-            name: metric(positions, resamples=resamples, seed=seed) for name, metric in metrics.items()
-        }
+        results = {name: value(positions, resamples=resamples, seed=seed) for name, value in metrics.items()}
         return {
             "items": len(positions),
             **{name: result["value"] for name, result in results.items()},
@@ -246,6 +243,7 @@ def _caption_metrics(
 
 ASPECTS = ("correctness", "completeness", "conciseness", "relevance", "fluency")
 BEST = 5
+_JOINED = "judge the file that --joined writes (configs/judge_predictions.yaml)"
 
 
 class JudgePrediction(Step):
@@ -282,10 +280,11 @@ class JudgePrediction(Step):
     @classmethod
     def columns_for(cls, settings: StepSettings) -> tuple[Column, ...]:
         text = f"{{}} of the prediction, 0 to {BEST}."
-        return tuple(
+        scores = (
             Column(f"{settings.label}_{aspect}", "double", text.format(aspect.capitalize()), filterable=True)
             for aspect in ASPECTS
         )
+        return (Column("prediction", "string", "The text that was judged."), *scores)
 
 
 def write_joined(path: Path, rows: Sequence[dict[str, Any]], predictions: Sequence[str]) -> None:
@@ -303,24 +302,25 @@ def write_joined(path: Path, rows: Sequence[dict[str, Any]], predictions: Sequen
     write_file(path, "".join(lines).encode())
 
 
-def read_judged(source: Path, ids: Sequence[str]) -> dict[str, Floats]:
-    """For each judge of a run its scores by aspect and their mean, (ids,) each; NaN for a missing score.
+def read_judged(source: Path, pairs: Pairs) -> dict[str, Floats]:
+    """For each judge of a run its scores by aspect and their mean, (pairs,) each; NaN for a missing score.
 
-    Raises InputError when no record is one of the ids with scores.
+    Raises InputError when no record scores one of the pairs, or one was given for another prediction.
     """
-    row_of = {item_id: row for row, item_id in enumerate(ids)}
+    row_of = {str(line["id"]): row for row, line in enumerate(pairs.rows)}
     by_column: dict[str, Floats] = {}
     for record in records(source):
         row, features = row_of.get(record["id"]), record.get("features") or {}
+        if row is not None and record.get("prediction", pairs.predictions[row]) != pairs.predictions[row]:
+            raise InputError(f"{source}: judged another prediction of {record['id']!r}", _JOINED)
         judges = [name.removesuffix(f"_{ASPECTS[0]}") for name in features if name.endswith(f"_{ASPECTS[0]}")]
         for judge in judges if row is not None else ():
             if all(f"{judge}_{aspect}" in features for aspect in ASPECTS):
                 scores = {aspect: float(features[f"{judge}_{aspect}"]) for aspect in ASPECTS}
                 for name, score in {**scores, "mean": sum(scores.values()) / len(scores)}.items():
-                    by_column.setdefault(f"{judge}_{name}", np.full(len(ids), np.nan))[row] = score
+                    by_column.setdefault(f"{judge}_{name}", np.full(len(row_of), np.nan))[row] = score
     if not by_column:
-        problem = f"{source}: scores none of these references"
-        raise InputError(problem, "judge the file that --joined writes (configs/judge_predictions.yaml)")
+        raise InputError(f"{source}: scores none of these references", _JOINED)
     return by_column
 
 

@@ -31,6 +31,7 @@ from kgqa_hpc.steps.variants import MARK
 from kgqa_hpc.store.atomic import make_folder, write_file
 from kgqa_hpc.store.run_folder import RunFolder
 from kgqa_hpc.store.shards import iter_result
+from kgqa_hpc.text.plain_text import shell_word
 
 ALPHA = 0.05
 SHOWN = 2  # comparisons drawn above the boxes: the second and the third best, as published
@@ -90,7 +91,7 @@ def read_study(run: RunFolder, config: RunConfig) -> pd.DataFrame:
     work = open_work(run)
     if len(work.done) < len(work.manifest.names):
         problem = f"{run.path}: not every variant has answered every anchor"
-        raise InputError(problem, f"first: kgqa run {run.path}")
+        raise InputError(problem, f"first: kgqa run {shell_word(run.path)}")
     results = (run.result(config.passes[-1].name, shard) for shard in sorted(work.done))
     rows = [_scored(record, labels) for result in results for record in iter_result(result)]
     return pd.DataFrame(rows).sort_values("anchor", kind="stable")

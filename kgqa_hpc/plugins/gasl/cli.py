@@ -19,6 +19,7 @@ from kgqa_hpc.cli.app import AsJson, print_json, say
 from kgqa_hpc.errors import ConfigError, InputError, ScriptError
 from kgqa_hpc.plugins.gasl.language import to_json
 from kgqa_hpc.terminal import note
+from kgqa_hpc.text.plain_text import shell_word
 from kgqa_hpc.text.streams import parse_json, read_bytes
 
 if TYPE_CHECKING:
@@ -125,7 +126,9 @@ def run_script(
     elif graph is not None:
         path = graph / "kg.h5"
         if not path.exists():
-            raise InputError(f"{path}: no such file", f"import the graph first: kgqa import {graph}")
+            raise InputError(
+                f"{path}: no such file", f"import the graph first: kgqa import {shell_word(graph)}"
+            )
         property_graph = from_run(read_graph(path), sha256_of(path))
     initial = State(commands.digest, property_graph.digest)
     if state:

@@ -66,6 +66,15 @@ def test_every_accepted_pair_is_in_the_file_of_its_part(run: Any, tmp_path: Path
     assert found == set(records)
 
 
+@pytest.mark.parametrize("name", ["choices", "chain-of-thought", "text-to-query"])
+def test_a_form_that_no_record_has_is_refused_and_nothing_is_written(
+    run: Any, tmp_path: Path, name: str
+) -> None:
+    with pytest.raises(InputError, match=f"no record has what {name} holds"):
+        export(run.folder, name, tmp_path / "out")
+    assert not list(tmp_path.iterdir())
+
+
 def test_a_table_has_every_column_and_no_cell_is_a_formula(tmp_path: Path) -> None:
     run = merged(tmp_path)
     path = run.folder.dataset / "accepted.jsonl"

@@ -8,6 +8,7 @@ import pytest
 
 from kgqa_hpc.errors import InputError
 from kgqa_hpc.plugins.evaluation.retest import compare_rounds, perturbed, render_retest, retest
+from kgqa_hpc.run import Run
 from tests.record_runs import config_of, jsonl, made_run
 
 PAIRS = 150
@@ -68,6 +69,18 @@ def test_a_pair_that_no_judge_saw_is_not_drawn(judged: Path, tmp_path: Path) -> 
     )
     document = retest(run, tmp_path / "again", perturb=["same"], judges=[], number=9, seed=1)
     assert document["pairs"] == document["judges"]["coin"]["same"]["items"] == 3
+
+
+def test_a_judge_whose_verdicts_are_not_merged_yet_is_not_asked_again(tmp_path: Path) -> None:
+    jsonl(tmp_path / "pairs.jsonl", [{"id": "i", "question": "Which?", "answer": "Alpha."}])
+    run = made_run(tmp_path, config_of({"use": "judge", "as": "coin"}))
+    Run(run).judge("filter", name="second")
+    with pytest.raises(InputError, match=r"no verdict of 'second'\n.*kgqa merge"):
+        retest(run, tmp_path / "again", perturb=["same"], judges=[], number=9, seed=1)
+    again = {"perturb": ["same"], "number": 9, "seed": 1}
+    assert retest(run, tmp_path / "again", judges=["coin"], **again)["judges"].keys() == {"coin"}
+    Run(run).merge()
+    assert retest(run, tmp_path / "both", judges=[], **again)["judges"].keys() == {"coin", "second"}
 
 
 @pytest.mark.plugin("literature")

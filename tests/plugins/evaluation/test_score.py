@@ -250,3 +250,10 @@ def test_two_files_are_judged_by_a_run_and_come_back_as_metrics_of_each_group(tm
         assert len(values) == 12
         assert document[name] == pytest.approx(sum(values) / 12)
         assert document["groups"]["taxonomy"]["mammals"][name] == document[name]
+    others = pairs_of(
+        tmp_path,
+        [{"id": f"r{n}", **texts} for n in range(12)],
+        [*predictions[:11], {"id": "r11", "text": "?"}],
+    )
+    with pytest.raises(InputError, match="judged another prediction of 'r11'"):
+        score(others, judged=run, resamples=20)
