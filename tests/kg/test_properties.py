@@ -82,6 +82,13 @@ def test_further_csv_columns_are_properties_of_the_kept_rows(write):
     assert len(part.edge_properties["weight"]) == 0
 
 
+def test_the_opposite_of_a_symmetric_edge_is_added_once_with_its_properties(write, load, edges_of):
+    edges = "source_id,target_id,type,w\na,b,near,1\nb,a,near,2\nc,a,near,3\nc,c,near,4\na,c,far,5\n"
+    graph = load("csv", edges=write("e.csv", edges), symmetric_edge_types=["near"])
+    assert edges_of(graph)[5:] == [("a", "near", "c")]
+    assert graph.edge_properties["w"].to_pylist() == [1, 2, 3, 4, 5, 3]
+
+
 def test_graphml_data_that_name_nothing_are_properties(write, load):
     text = """<graphml><key id="y" for="node" attr.name="year"/><key id="w" for="edge" attr.name="weight">
     <default>2</default></key><graph><node id="a"><data key="y">1975</data></node><node id="b"/>
