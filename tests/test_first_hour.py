@@ -1,6 +1,7 @@
 """Mistakes of a first hour: each ends with exit code 2 and one message whose cure fits the mistake."""
 
 import io
+import json
 import re
 import ssl
 import subprocess
@@ -112,6 +113,31 @@ def test_a_sentence_for_a_property_is_not_noted(own: Path) -> None:
     kgqa("import", "run")
     done = kgqa("sample", "run")
     assert "is no relation" not in done.stdout + done.stderr
+
+
+def test_one_sentence_for_both_directions_has_all_answers_of_a_symmetric_relation_and_is_noted_otherwise(
+    own: Path,
+) -> None:
+    with (own / "relations.csv").open("a") as file:
+        file.write("VIE;BTS;near_to\nBUD;VIE;near_to\nVIE;BUD;near_to\n")
+    edit("facts.yaml", "max_answers: 1", "max_answers: 5, relations: [near_to]")
+    edit("facts.yaml", "lies_on:", 'near_to: "Which city is near {given}?"\n          lies_on:')
+    remark = "near_to has the same sentence for both directions"
+    done = kgqa("all", "facts.yaml", "one_way")
+    assert remark in done.stderr
+    edit("facts.yaml", "min_degree:", "symmetric_edge_types: [near_to]\n  min_degree:")
+    done = kgqa("all", "facts.yaml", "run")
+    assert remark not in done.stdout + done.stderr
+    lines = (own / "run/dataset/accepted.jsonl").read_text().splitlines()
+    assert sorted((record["question"], record["answers"]) for record in map(json.loads, lines)) == [
+        ("Which city is near Bratislava?", ["Vienna"]),
+        ("Which city is near Budapest?", ["Vienna"]),
+        ("Which city is near Vienna?", ["Bratislava", "Budapest"]),
+    ]
+    edit("facts.yaml", "[near_to]\n  min", "[near]\n  min")
+    assert "graph.symmetric_edge_types: the graph has no edge type 'near'" in refusal(
+        "all", "facts.yaml", "other"
+    )
 
 
 def test_a_judge_with_the_name_of_a_step_is_told_to_take_another(own: Path) -> None:

@@ -166,11 +166,14 @@ def _facts(routes: Routes, settings: FactSettings) -> Iterator[Anchor]:
     is_askable = np.zeros(graph.num_nodes, bool)
     is_askable[routes.answers.positions] = True
     degree = lru_cache(maxsize=1 << 16)(routes.degree)
+    directed = set(graph.edge_type[graph.one_way()].tolist())
     for (asked, relation, out, kind), ends in _queries(
         routes.incidence, graph.node_type, is_askable, settings.max_answers
     ):
         name = graph.edge_types[relation]
         if settings.relations is not None and name not in settings.relations:
+            continue
+        if not out and relation not in directed:  # the question about the opposite edges
             continue
         nodes = [graph.node(node) for node in (asked, *ends)]
         answers = sorted(node.name for node in nodes[1:])

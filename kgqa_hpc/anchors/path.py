@@ -147,7 +147,9 @@ class PathAnchors(AnchorKind):
         if not anchors:
             lengths = " or ".join(str(length) for length in sorted({draw.length for draw in draws}))
             raise EmptyGraphError(
-                f"no path of {lengths} edges fits anchors", "allow more answers, shortcuts or types"
+                f"none of {sum(draw.space.kept for draw in draws):,} drawn paths of {lengths} edges fits anchors",
+                "allow more answers, shortcuts or types; if most paths lead through hubs, name patterns without them"
+                " or lower graph.max_degree",
             )
         fit = Counter(anchor.group for anchor in anchors)
         totals: dict[str, int] = {}

@@ -10,13 +10,11 @@ of nodes; the other forms hold the properties of edges as well, and can be read 
 queries of records name the IRIs of RDF.
 """
 
-import csv
-import io
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import lru_cache
-from itertools import groupby, repeat
+from itertools import chain, groupby, repeat
 from pathlib import Path
 from typing import Any, Literal
 from xml.sax.saxutils import escape, quoteattr
@@ -35,6 +33,7 @@ from kgqa_hpc.kg.tables import unique
 from kgqa_hpc.store.atomic import commit, disk_errors, temp_file
 from kgqa_hpc.store.sealed import create_sealed, open_sealed
 from kgqa_hpc.store.table import CHUNK_BYTES, COMPRESS_FROM, JSON, TEXT, Table, packing, write_table
+from kgqa_hpc.text.plain_text import csv_lines
 
 KIND = "knowledge-graph"
 
@@ -254,14 +253,8 @@ def _xml(text: str) -> str:
 
 
 def _csv(columns: Iterable[str], rows: Iterator[_Row]) -> Iterator[str]:
-    line = io.StringIO()
-    writer = csv.writer(line, lineterminator="\n")
-    writer.writerow(columns)
-    for *texts, cells in rows:
-        yield line.getvalue()
-        line.seek(line.truncate(0))
-        writer.writerow([*texts, *("" if cell is None else value_text(cell) for cell in cells)])
-    yield line.getvalue()
+    texts = ((*row, *("" if cell is None else value_text(cell) for cell in cells)) for *row, cells in rows)
+    return csv_lines(chain([columns], texts))
 
 
 def _rows(graph: KnowledgeGraph, domain: Literal["node", "edge"]) -> Iterator[_Row]:

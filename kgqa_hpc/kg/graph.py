@@ -13,7 +13,7 @@ nulls: int64, double, bool or large_string.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
@@ -22,7 +22,9 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from kgqa_hpc.errors import InputError
 from kgqa_hpc.kg.relations import Codes, Csr, Node, Relation, RelationIndex
+from kgqa_hpc.registry import did_you_mean
 
 TYPES = {"integer": pa.int64(), "decimal": pa.float64(), "boolean": pa.bool_(), "text": pa.large_string()}
 
@@ -197,6 +199,46 @@ class KnowledgeGraph:
             edge_type=self.edge_type[keep],
             edge_properties=_kept(self.edge_properties, keep),
         )
+
+    def with_opposites(self, edges: Mask) -> KnowledgeGraph:
+        """The graph in which each of `edges` (bool (m,)) also has its opposite, with its properties; they come last."""
+        extra = np.flatnonzero(edges & self.one_way())
+        properties = self.edge_properties.items()
+        return replace(
+            self,
+            edge_source=np.append(self.edge_source, self.edge_target[extra]),
+            edge_target=np.append(self.edge_target, self.edge_source[extra]),
+            edge_type=np.append(self.edge_type, self.edge_type[extra]),
+            edge_properties={name: pa.concat_arrays([c, c.take(pa.array(extra))]) for name, c in properties},
+        )
+
+    def one_way(self) -> Mask:
+        """Mask (m,) of the edges whose opposite, of the same type, is no edge of the graph."""
+        nodes = np.int64(self.num_nodes)
+        kind = self.edge_type * nodes
+        there = (kind + self.edge_source) * nodes + self.edge_target
+        return ~np.isin(there, (kind + self.edge_target) * nodes + self.edge_source)
+
+    def mixed_edge_types(self) -> set[str]:
+        """Edge types between the same node types in both directions, of which not every edge has its opposite."""
+        kinds, one_way = np.int64(len(self.node_types)), self.one_way()
+        source, target = self.node_type[self.edge_source], self.node_type[self.edge_target]
+        there, back = (
+            (self.edge_type * kinds + a) * kinds + b for a, b in ((source, target), (target, source))
+        )
+        codes = np.unique(self.edge_type[one_way & np.isin(there, back)])
+        return {self.edge_types[code] for code in codes}
+
+
+def of_types(key: str, types: Collection[str], codes: Codes, type_names: tuple[str, ...]) -> Mask:
+    """Mask of the codes that belong to the types. Raises InputError for an unknown type."""
+    element = "edge" if "edge" in key else "node"
+    if unknown := [name for name in types if name not in type_names]:
+        raise InputError(
+            f"{key}: the graph has no {element} type {unknown[0]!r}{did_you_mean(unknown[0], type_names)}",
+            f"its {element} types: {', '.join(sorted(type_names)[:20])}",
+        )
+    return np.isin(codes, [code for code, name in enumerate(type_names) if name in types])
 
 
 def counts_by_name(codes: Codes, names: Sequence[str]) -> dict[str, int]:

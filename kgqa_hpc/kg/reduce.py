@@ -8,7 +8,6 @@ degrees, a k-core and the largest component can be selected. Dropped nodes and e
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -16,10 +15,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kgqa_hpc.errors import EmptyGraphError, InputError
-from kgqa_hpc.kg.graph import Codes, KnowledgeGraph, Mask, counts_by_name
+from kgqa_hpc.errors import EmptyGraphError
+from kgqa_hpc.kg.graph import KnowledgeGraph, Mask, counts_by_name, of_types
 from kgqa_hpc.kg.relations import Int64
-from kgqa_hpc.registry import did_you_mean
 
 if TYPE_CHECKING:
     from kgqa_hpc.kg.settings import GraphConfig
@@ -101,12 +99,12 @@ def reduce_to(graph: KnowledgeGraph, limits: GraphConfig) -> Reduction:
     """
     from kgqa_hpc.kg.kernels import simple_csr  # its compiler loads slowly
 
-    unwanted = _of_types("exclude_edge_types", limits.exclude_edge_types, graph.edge_type, graph.edge_types)
-    typed = ~_of_types(
+    unwanted = of_types("exclude_edge_types", limits.exclude_edge_types, graph.edge_type, graph.edge_types)
+    typed = ~of_types(
         "exclude_node_types", limits.exclude_node_types or (), graph.node_type, graph.node_types
     )
     if limits.node_types is not None:
-        typed &= _of_types("node_types", limits.node_types, graph.node_type, graph.node_types)
+        typed &= of_types("node_types", limits.node_types, graph.node_type, graph.node_types)
     named = _named(graph)
     usable = typed & named
     clean = graph.with_edges(~unwanted).subgraph(usable)
@@ -167,17 +165,6 @@ def _connected(graph: KnowledgeGraph, limits: GraphConfig) -> tuple[KnowledgeGra
         keep = component == np.argmax(np.bincount(component))
         graph, origins, lost[1] = graph.subgraph(keep), origins[keep], int((~keep).sum())
     return graph, origins, lost
-
-
-def _of_types(key: str, types: Collection[str], codes: Codes, type_names: tuple[str, ...]) -> Mask:
-    """Mask of the codes that belong to the types. Raises InputError for an unknown type."""
-    element = "edge" if "edge" in key else "node"
-    if unknown := [name for name in types if name not in type_names]:
-        raise InputError(
-            f"{key}: the graph has no {element} type {unknown[0]!r}{did_you_mean(unknown[0], type_names)}",
-            f"its {element} types: {', '.join(sorted(type_names)[:20])}",
-        )
-    return np.isin(codes, [code for code, name in enumerate(type_names) if name in types])
 
 
 def _named(graph: KnowledgeGraph) -> Mask:

@@ -22,7 +22,7 @@ from pydantic import Field, ValidationError, model_validator
 from kgqa_hpc.errors import ConfigError, CorruptFile, ExtensionError, GraphFormatError, InputError
 from kgqa_hpc.kg.sources import SOURCES
 from kgqa_hpc.registry import Registry
-from kgqa_hpc.settings import Problems, Settings, section
+from kgqa_hpc.settings import Problems, Settings, later_key, section
 from kgqa_hpc.store.atomic import exists
 from kgqa_hpc.store.canonical import read_document, write_document
 from kgqa_hpc.store.run_folder import RunFolder
@@ -60,6 +60,9 @@ class GraphConfig(Settings):
     exclude_node_types: list[str] | None = Field(None, description="Node types left out before reduction.")
     exclude_edge_types: list[str] = Field(
         default_factory=list, description="Edge types left out before reduction."
+    )
+    symmetric_edge_types: list[str] | None = later_key(
+        "Edge types that hold in both directions: missing opposite edges are added."
     )
     min_degree: int = Field(3, ge=0, description="Smallest degree; nodes below it are dropped.")
     max_degree: int = Field(100, ge=1, description="Largest degree; nodes above it are dropped.")
@@ -108,7 +111,7 @@ def load_graph(config: GraphConfig) -> KnowledgeGraph:
 
     Raises InputError and its children, each with file, line and cure.
     """
-    from kgqa_hpc.kg.graph import KnowledgeGraph  # not above: checking settings needs no graph
+    from kgqa_hpc.kg.graph import KnowledgeGraph, of_types  # not above: checking settings needs no graph
 
     with SOURCES.calling(config.source):
         graph: KnowledgeGraph = SOURCES.get(config.source)().read(config)
@@ -118,6 +121,9 @@ def load_graph(config: GraphConfig) -> KnowledgeGraph:
         )
     if not SOURCES.ships(config.source):
         _check_like_assembly(graph, config)
+    if symmetric := config.symmetric_edge_types:
+        key = "graph.symmetric_edge_types"
+        graph = graph.with_opposites(of_types(key, symmetric, graph.edge_type, graph.edge_types))
     if config.hydrate is None:
         return graph
     hydrated: KnowledgeGraph = HYDRATORS.get("recipe")(graph, Path(config.hydrate), tables_folder(config))

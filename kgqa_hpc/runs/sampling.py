@@ -77,7 +77,11 @@ def _draw(run: RunFolder, config: RunConfig, threads: int | None) -> tuple[Drawn
     header["totals"] = dict(drawn.totals)
     graph = source.graph if source.answers is None else source.answers.graph
     anchors = drawn.anchors if graph is None else _with_synonyms(drawn.anchors, graph)
-    relations = (*(graph.edge_types if graph is not None else ()), *getattr(config.anchors, "attributes", ()))
+    relations = dict.fromkeys(
+        (*(graph.edge_types if graph else ()), *getattr(config.anchors, "attributes", ())), False
+    )
+    if graph and any(getattr(step, "template", None) for step in config.steps):
+        relations |= dict.fromkeys(graph.mixed_edge_types(), True)
     unfit = [line for step in config.steps for line in STEPS.get(step.use).notes_on(step, relations)]
     return Drawn(anchors, drawn.totals, {**files, **drawn.files}, (*notes, *drawn.notes, *unfit)), header
 

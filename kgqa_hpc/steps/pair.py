@@ -10,14 +10,14 @@ Questions from sentences, without a model: `word: {template: ...}`.
       associated_with:
         forward: "Which disease is associated with {given}?"     # {given} is the edge's source
         backward: "Which gene is associated with {given}?"       # {given} is the edge's target
-      treats: "Which {asked} has to do with {given}?"            # the same in both directions
+      treats: "Which {asked} has to do with {given}?"            # with graph.symmetric_edge_types
 
 The question of a path nests the templates of its edges: every "Which TYPE REST?" but the outermost becomes "a TYPE that
 REST", as in "Which gene is associated with a disease that has the phenotype Ataxia?".
 """
 
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Annotated, Any
 
 from pydantic import AfterValidator, BeforeValidator, Field
@@ -173,8 +173,13 @@ class Word(Step):
         return settings.template is None
 
     @classmethod
-    def notes_on(cls, settings: Any, relations: Collection[str]) -> Iterator[str]:
-        for name in settings.template or ():
+    def notes_on(cls, settings: Any, relations: Mapping[str, bool]) -> Iterator[str]:
+        for name, both_ways in (settings.template or {}).items():
+            if relations.get(name) and both_ways.forward == both_ways.backward:
+                yield (
+                    f"{settings.label}.template: {name} has the same sentence for both directions, but its answers are"
+                    " those of one: name it in graph.symmetric_edge_types"
+                )
             if name not in relations:
                 hint = did_you_mean(name, relations)
                 yield f"{settings.label}.template: {name} is no relation of the graph{hint}"

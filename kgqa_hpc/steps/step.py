@@ -12,7 +12,7 @@ for a request, passes it the response, and acts on the outcome:
 `take` writes output, verdicts and one trace entry per answer, and leaves the status alone; `end` sets it.
 """
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, ClassVar, Literal
@@ -125,8 +125,11 @@ class Step:
         return bool(cls.answer)
 
     @classmethod
-    def notes_on(cls, settings: Any, relations: Collection[str]) -> Iterable[str]:
-        """Notes for the user on settings that do not fit a graph with these edge types; called after sampling."""
+    def notes_on(cls, settings: Any, relations: Mapping[str, bool]) -> Iterable[str]:
+        """Notes for the user on settings that do not fit a graph with these edge types; called after sampling.
+
+        True: edges of the type join the same types of nodes in both directions, some without the opposite edge.
+        """
         return ()
 
     # Methods that the worker calls.

@@ -4,11 +4,13 @@ Names, questions, model answers and server messages may hold escape sequences (E
 title or fake output, and characters that change the direction of writing. The replacement character is shown instead.
 """
 
+import csv
+import io
 import json
 import re
 import shlex
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from math import floor, log10
 from typing import Literal
 
@@ -46,6 +48,17 @@ def aligned(rows: Sequence[Sequence[object]]) -> list[str]:
 def shell_word(text: object) -> str:
     """A path or text as one word of a command that a user copies: in quotes if it has blanks."""
     return shlex.quote(str(text))
+
+
+def csv_lines(rows: Iterable[Iterable[object]], delimiter: str = ",") -> Iterator[str]:
+    """The rows of a CSV file, each with its line feed; cells that hold a line end of any kind are quoted."""
+    line = io.StringIO()
+    # The writer quotes only the characters of its own line end; an unquoted CR would end a row for readers.
+    writer = csv.writer(line, delimiter=delimiter, lineterminator="\r\n")
+    for row in rows:
+        writer.writerow(row)
+        yield line.getvalue().removesuffix("\r\n") + "\n"
+        line.seek(line.truncate(0))
 
 
 def printable(text: str) -> str:

@@ -149,6 +149,8 @@ class TextStream(io.RawIOBase):
                 self._inner = self._only_member()
             if checked:
                 self._begin()
+            else:
+                self._ahead = self._inner_read(len(_UTF8_BOM)).removeprefix(_UTF8_BOM)
         except BaseException:
             self.close()
             raise

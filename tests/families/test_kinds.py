@@ -67,6 +67,14 @@ def test_a_path_with_a_shortcut_is_left_out_unless_wanted() -> None:
     assert all(anchor.data["shortcut"] for anchor in draw(triangle, "path", length=2, shortcuts=True))
 
 
+def test_paths_that_all_lead_through_a_hub_are_refused_with_its_cure() -> None:
+    star = [(0, "r", leaf) for leaf in range(1, 200)]
+    names = [f"name {number}" for number in range(200)]
+    with pytest.raises(EmptyGraphError, match=r"none of [1-9][0-9,]+ drawn paths") as refused:
+        draw(graph_of(names, ["x"] * 200, star), "path", max_answers=1)
+    assert "through hubs" in refused.value.cure
+
+
 def test_a_pattern_of_types_and_relations_is_kept_to() -> None:
     graph = random_graph(2, 60, 200)
     settings = {"pattern": ["drug", "gene", "disease"], "relations": ["hits", None], "max_answers": None}

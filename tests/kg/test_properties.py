@@ -82,6 +82,13 @@ def test_further_csv_columns_are_properties_of_the_kept_rows(write):
     assert len(part.edge_properties["weight"]) == 0
 
 
+def test_the_opposite_of_a_symmetric_edge_is_added_once_with_its_properties(write, load, edges_of):
+    edges = "source_id,target_id,type,w\na,b,near,1\nb,a,near,2\nc,a,near,3\nc,c,near,4\na,c,far,5\n"
+    graph = load("csv", edges=write("e.csv", edges), symmetric_edge_types=["near"])
+    assert edges_of(graph)[5:] == [("a", "near", "c")]
+    assert graph.edge_properties["w"].to_pylist() == [1, 2, 3, 4, 5, 3]
+
+
 def test_graphml_data_that_name_nothing_are_properties(write, load):
     text = """<graphml><key id="y" for="node" attr.name="year"/><key id="w" for="edge" attr.name="weight">
     <default>2</default></key><graph><node id="a"><data key="y">1975</data></node><node id="b"/>
@@ -92,11 +99,27 @@ def test_graphml_data_that_name_nothing_are_properties(write, load):
     assert graph.edge_properties["weight"].to_pylist() == [0.5, 2.0]
 
 
+def test_graphml_data_that_another_attribute_outranks_as_name_or_type_are_properties(
+    write, load, nodes_of, edges_of
+):
+    text = """<graphml><graph><node id="a"><data key="label">L</data><data key="name">N</data>
+    <data key="category">c</data><data key="type">t</data></node>
+    <node id="b"><data key="label">only</data><data key="kind">k</data></node>
+    <edge source="a" target="b"><data key="label">l</data><data key="type">:r:s</data></edge></graph></graphml>"""
+    graph = load("graphml", path=write("g.graphml", text))
+    assert nodes_of(graph) == [("a", "N", "t"), ("b", "only", "k")]
+    assert edges_of(graph) == [("a", ":r:s", "b")]
+    assert graph.node_properties["label"].to_pylist() == ["L", None]
+    assert graph.node_properties["category"].to_pylist() == ["c", None]
+    assert graph.edge_properties["label"].to_pylist() == ["l"]
+    assert len(graph.node_properties) == 2
+
+
 @pytest.mark.parametrize("form", ["csv", "graphml"])
 def test_properties_with_the_names_of_our_columns_and_line_ends_come_back_from_an_exported_graph(
     form, load, write, tmp_path
 ):
-    nodes = write("n.csv", 'id,label,type,name\na,"A\r\na",t,x\nb,B,t,y\n')
+    nodes = write("n.csv", 'id,label,type,name\na,"A\r\na",t,x\nb,"B\rb",t,y\n')
     edges = write("e.csv", "source_id,target_id,type,kind\na,b,r,z\n")
     columns = {"edge_columns": {"type": "kind"}, "columns": {"name": "label"}}
     graph = load("csv", nodes=nodes, edges=edges, **columns)
@@ -104,7 +127,7 @@ def test_properties_with_the_names_of_our_columns_and_line_ends_come_back_from_a
     again = load(
         form, **({"path": files[0]} if form == "graphml" else {"nodes": files[0], "edges": files[1]})
     )
-    assert again.names.tolist() == graph.names.tolist() == ["A\r\na", "B"]
+    assert again.names.tolist() == graph.names.tolist() == ["A\r\na", "B\rb"]
     assert again.edge_types == graph.edge_types == ("z",)
     assert [column.to_pylist() for column in again.node_properties.values()] == [["x", "y"]]
     assert [column.to_pylist() for column in again.edge_properties.values()] == [["r"]]

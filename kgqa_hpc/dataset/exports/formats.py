@@ -15,7 +15,6 @@ lighteval reads data sets by name or folder: the folder itself is one, of JSON l
 task with xxhash below 4.
 """
 
-import csv
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from itertools import chain, islice
@@ -28,6 +27,7 @@ from kgqa_hpc.dataset.card import templates
 from kgqa_hpc.dataset.files import THINKING, TRAIN, ExportSource
 from kgqa_hpc.errors import InputError
 from kgqa_hpc.steps.item import choices_of, right_letter, with_choices
+from kgqa_hpc.text.plain_text import csv_lines
 
 Record = dict[str, Any]
 Line = dict[str, Any]
@@ -202,7 +202,7 @@ def _cell(value: Any) -> Any:
 
 def _write_table(path: Path, rows: Iterable[Iterable[Any]], delimiter: str = "\t") -> None:
     with path.open("w", encoding="utf-8", newline="") as file:
-        csv.writer(file, delimiter=delimiter, lineterminator="\n").writerows(rows)
+        file.writelines(csv_lines(rows, delimiter))
 
 
 class Triples:

@@ -8,7 +8,7 @@ Each tool has its own attribute names. The first of these that a node or edge ha
 
 from `<data>` by the `attr.name` of its key (by the key itself when it is not declared), else from the XML
 attributes `label` and `labels` of the element; all other `<data>` are properties. A key's `<default>` is
-respected. Neo4j's ":Gene:Entity" is the type Gene. When no node of the file has a name, ids are the names;
+respected. Neo4j's ":Gene:Entity" is the node type Gene. When no node of the file has a name, ids are the names;
 without any type, nodes are of type "entity", edges "related_to". Nested graphs are flattened, ports ignored,
 hyperedges refused.
 
@@ -38,7 +38,8 @@ _NODE_TYPES = ("type", "kind", "labels", "node_type", "entity_type", "category",
 _EDGE_TYPES = ("type", "kind", "relation", "relationship", "predicate", "label", "edge_type", "edge label")
 _NAME, _TYPE = 0, 1  # columns beside the properties, which have their names
 _LAST_RANK = 99  # of the XML attributes label and labels
-_MISSING = 0, ""
+_Value = tuple[int, str, str]  # rank, text and attribute ("" for an attribute of the XML element)
+_MISSING: _Value = 0, "", ""
 _PIECE = 1 << 20
 
 
@@ -91,7 +92,7 @@ class _Element:
     domain: str
     line: int
     ids: tuple[str, ...]
-    values: dict[int | str, tuple[int, str]]
+    values: dict[int | str, _Value]
     complete: bool = False  # a node is, at the graph nested in it: it can get no more data
 
 
@@ -103,7 +104,7 @@ class _Parser:
     ) -> None:
         self.path, self.file, self.rows = path, path.name, Buffer(assembly, path.name)
         self.columns = columns  # by domain and attribute: the column and the attribute's rank there
-        self.defaults: dict[str, dict[int | str, tuple[int, str]]] = {"node": {}, "edge": {}}
+        self.defaults: dict[str, dict[int | str, _Value]] = {"node": {}, "edge": {}}
         self.keys: dict[str, str] = {}  # key id -> attr.name
         self.declared: tuple[str, str] | None = None  # attribute and domain of the current <key>
         self.open: list[_Element | None] = []  # None: a graph, whose <data> is no node's
@@ -166,12 +167,12 @@ class _Parser:
         elif name == "edge":
             element = self._element(name, attributes, "source", "target")
             if "label" in attributes:
-                element.values[_TYPE] = _LAST_RANK, attributes["label"]
+                element.values[_TYPE] = _LAST_RANK, attributes["label"], ""
         elif name == "node":
             element = self._element(name, attributes, "id")
             for column, attribute in ((_NAME, "label"), (_TYPE, "labels")):
                 if attribute in attributes:
-                    element.values[column] = _LAST_RANK, attributes[attribute]
+                    element.values[column] = _LAST_RANK, attributes[attribute], ""
         elif name == "graph":
             if self.open and self.open[-1] is not None:
                 self._pass_on(self.open[-1])
@@ -222,22 +223,25 @@ class _Parser:
                 raise self._fail("data of a node after the graph nested in it", cure)
             self._keep(element.domain, self.attribute, element.values, text)
 
-    def _keep(self, domain: str, attribute: str, values: dict[int | str, tuple[int, str]], text: str) -> None:
-        """Of several texts for a column, the first of the best rank counts."""
+    def _keep(self, domain: str, attribute: str, values: dict[int | str, _Value], text: str) -> None:
+        """Of several texts for a column, the first of the best rank counts; other names and types are properties."""
         column, rank = self.columns[domain].get(attribute.lower(), (attribute, 0))
-        if column not in values or rank < values[column][0]:
-            values[column] = rank, text
+        best = values.get(column)
+        if best is None or rank < best[0]:
+            values[column] = rank, text, attribute
+            _, text, attribute = best or _MISSING
+        if attribute not in ("", column, values[column][2]):
+            values.setdefault(attribute, (0, text, attribute))
 
     def _pass_on(self, element: _Element) -> None:
         element.complete = True
         values = element.values
         if defaults := self.defaults[element.domain]:
             values = defaults | values
-        _, name = values.pop(_NAME, _MISSING)
-        _, kind = values.pop(_TYPE, _MISSING)
-        if kind.startswith(":"):  # Neo4j's ":Gene:Entity"
+        name, kind = values.pop(_NAME, _MISSING)[1], values.pop(_TYPE, _MISSING)[1]
+        if kind.startswith(":") and element.domain == "node":  # Neo4j's ":Gene:Entity"
             kind = kind.split(":")[1]
-        properties = {str(column): text for column, (_, text) in values.items()} if values else None
+        properties = {str(column): text for column, (_, text, _) in values.items()} if values else None
         if element.domain == "node":
             self.rows.node(element.line, element.ids[0], name, kind, properties)
         else:

@@ -79,6 +79,7 @@ def test_a_table_has_every_column_and_no_cell_is_a_formula(tmp_path: Path) -> No
     run = merged(tmp_path)
     path = run.folder.dataset / "accepted.jsonl"
     text = path.read_text(encoding="utf-8").replace("What links", "=1+1", 1)
+    text = text.replace("What links", r"What\rlinks", 1)
     path.write_text(text, encoding="utf-8")
     seal(run.folder.dataset)
     export(run.folder, "csv", tmp_path / "out")
@@ -90,6 +91,7 @@ def test_a_table_has_every_column_and_no_cell_is_a_formula(tmp_path: Path) -> No
     assert {row["id"] for row in rows} == set(records)
     assert set(rows[0]) == set(next(iter(records.values())))
     assert [row["question"][:5] for row in rows if "1+1" in row["question"]] == ["'=1+1"]
+    assert sum(row["question"].startswith("What\rlinks") for row in rows) == 1  # a CR ends no row
     assert json.loads(rows[0]["nodes"]) == records[rows[0]["id"]]["nodes"]
 
 

@@ -86,6 +86,7 @@ def _table_nodes(assembly: Assembly, path: Path, settings: KgxSettings) -> None:
     dialect = CSV if ".csv" in path.suffixes else RAGGED
     for rows in read_table(path, dialect, columns, optional=("name",), properties=properties):
         kinds = rows["category"]
+        kinds = pc.if_else(pc.equal(kinds, ""), NAMED_THING, kinds)
         if settings.category != "all":
             pattern = r"(?s)\|.*$" if settings.category == "first" else r"(?s)^.*\|"
             kinds = pc.replace_substring_regex(kinds, pattern, "")
@@ -268,6 +269,12 @@ def json_members(path: Path, members: Collection[str]) -> Iterator[tuple[str, in
             window.expect("]")
         if window.peek() != "}":
             window.expect(",")
+    window.expect("}")
+    if window.peek():
+        raise GraphFormatError(
+            f"{path.name} line {window.line:,}: text after the end of the document",
+            "name a file of one object a line .jsonl",
+        )
     window.file.close()
 
 

@@ -3,8 +3,8 @@
 The graph has one of two forms. `entities`, the default, gives entities and their relations:
 
 - triples between two IRIs are edges, literals are not; names by rdfs:label, skos:prefLabel or Biolink's name
-  in the wanted language, else without one, else the first by alphabet; types by rdf:type or Biolink's
-  category;
+  in the wanted language (or one of its regions), else without one, else the first by alphabet; types by
+  rdf:type (owl:NamedIndividual only where it is alone) or Biolink's category;
 - of OWL, a subclass restriction `X subClassOf [onProperty P; someValuesFrom Y]` is the edge X P Y; axioms,
   other blank nodes, properties, the ontology itself and deprecated terms are left out;
 - an association (OBAN, Biolink, rdf:Statement) is the edge from its subject to its object, of its predicate.
@@ -43,6 +43,8 @@ KNOWN = {"rdf": RDF, "rdfs": RDFS, "owl": OWL, "oban": OBAN, "biolink": BIOLINK}
 
 _LABELS = (f"{RDFS}label", "http://www.w3.org/2004/02/skos/core#prefLabel", f"{BIOLINK}name")
 _TYPE, _CATEGORY = f"{RDF}type", f"{BIOLINK}category"
+_INDIVIDUAL = f"{OWL}NamedIndividual"  # which OWL's editors add to the class of every individual
+_FOREIGN = 3  # rank of texts in other languages
 # Role of each predicate of an association in its edge: 0 source, 1 type, 2 target.
 _ROLES = {
     f"{OBAN}association_has_subject": 0, f"{OBAN}association_has_predicate": 1,
@@ -232,14 +234,21 @@ class Statements:
             return
         self._met.setdefault(node)
         if predicate in _LABELS and (predicate == _LABELS[0] or not self._plain):
-            label = {self._settings.language: 0, None: 1}.get(value.language, 2), value.value
+            label = self._rank(value.language), value.value
             self._labels[node] = min(label, self._labels.get(node, label))
         elif predicate == f"{OWL}deprecated" and value.value in ("true", "1"):
             self._deprecated.add(node)
         if self._wanted and (names := {predicate, last_part(predicate)} & self._wanted):
             values = self.properties.setdefault(node, {}).setdefault(min(names), [])
-            if value.language in (self._settings.language, None) and value.value not in values:
+            if self._rank(value.language) < _FOREIGN and value.value not in values:
                 values.append(value.value)
+
+    def _rank(self, language: str | None) -> int:
+        """0 for the wanted language, 1 for one of its regions (en-GB for en), 2 for none, 3 for others."""
+        if language is None:
+            return 2
+        requested, tag = self._settings.language.lower(), language.lower()
+        return 0 if tag == requested else 1 if tag.startswith(f"{requested}-") else _FOREIGN
 
     def _id(self, term: Any) -> str:
         if type(term).__name__ != "BlankNode":
@@ -278,7 +287,10 @@ class Statements:
             if not self._plain and (reason := self._left_out(node)):
                 self.counts[f"dropped_{reason}"] += 1
                 continue
-            kinds = self._categories.get(node) or sorted(self._types.get(node, ["?"]))
+            types = self._types.get(node, {"?"})
+            if not self._plain:
+                types = types - {_INDIVIDUAL} or types
+            kinds = self._categories.get(node) or sorted(types)
             result.append((node, self._labels.get(node, (0, ""))[1], kinds))
         return result
 

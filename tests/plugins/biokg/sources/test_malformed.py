@@ -41,6 +41,7 @@ CASES = [
     ("kgx", {"nodes": ("n.tsv", "id\tcategory\n\tb\n"), **KGX}, "n.tsv line 2: the node's id is empty"),
     ("kgx", {"nodes": ("n.jsonl", '{"id": "A:1"}\n{"id": 3}\n'), **KGX}, "n.jsonl line 2: 'id' is missing or no text"),
     ("kgx", {"nodes": ("n.jsonl", '{"id": "A:1"}\n{"id"\n'), **KGX}, "n.jsonl line 2: not JSON"),
+    ("kgx", {"nodes": ("n.json", '{"id": "A:1"}\n{"id": "A:2"}\n'), **KGX}, "n.json line 2: text after the end of the document"),
     ("kgx", {"nodes": ("n.jsonl", '{"id": "B:1"}\n'), **KGX}, "e.tsv line 2: source 'A:1' is not in n.jsonl"),
     ("kgw", {"nodes": ("n.csv", 'id,type,properties\n0,A,{}\n1,A,"{x"\n'), **KGW}, "n.csv line 3: properties are not JSON"),
     ("neo4j", {"path": ("a.csv", "a,b\n")}, "a.csv line 1: no header of a Neo4j export"),

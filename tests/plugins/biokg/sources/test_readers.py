@@ -57,6 +57,10 @@ KGX_DOCUMENT = (
     "g.json",
     '{"nodes": [{"id": "A:1"}], "edges": [{"subject": "A:1", "predicate": "r", "object": "A:1"}]}',
 )
+KGX_LINES_WITH_BOM = {
+    "nodes": ("n.jsonl", '\ufeff{"id":"A:1"}\r\n'),
+    "edges": ("e.jsonl", '\ufeff{"subject":"A:1","predicate":"r","object":"A:1"}\r\n'),
+}
 KGX_LINES = {
     "nodes": ("n.jsonl", '{"id":"A:1","category":["x","y"],"taxon":"9606","xref":["B:1","C:2"],"more":{"k":1}}\n\n'
               '{"id":"A:2","name":null,"taxon":null}\n'),
@@ -116,6 +120,12 @@ LITERALS = """@prefix rdfs: <http://www.w3.org/2000/01/rdf-schema#> . @prefix x:
 x:a rdfs:label "a" ; x:count 12 ; x:definition "eins"@de , "one"@en , "uno"@it ; x:alias "A" , "B" , "A" ; x:r x:b .
 x:b rdfs:label "b" ; x:count 13 ; x:obsolete true .
 """
+REGIONS = """@prefix rdfs: <http://www.w3.org/2000/01/rdf-schema#> . @prefix owl: <http://www.w3.org/2002/07/owl#> .
+@prefix x: <http://x.org/> .
+x:a a owl:NamedIndividual, x:T ; rdfs:label "Aal"@de, "eel"@en-GB, "x" ; x:note "n1"@en-GB, "n2", "n3"@fr ; x:r x:b .
+x:b a owl:NamedIndividual ; rdfs:label "b" .
+"""
+OWL_INDIVIDUAL = "http://www.w3.org/2002/07/owl#NamedIndividual"
 LITERAL_COLUMNS = {
     "http://x.org/count": ("int64", [12, 13]), "definition": ("large_string", ["one", None]),
     "alias": ("large_string", ["A|B", None]), "obsolete": ("bool", [None, True]),
@@ -198,6 +208,9 @@ CASES = [
         "node_properties": {"taxon": ("int64", [9606, None]), "xref": ("large_string", ["B:1|C:2", None]),
                             "more": ("large_string", ['{"k": 1}', None])},
         "edge_properties": {"score": ("double", [0.001])}}),
+    ("kgx", KGX_LINES_WITH_BOM, {}, {"nodes": [("A:1", "", "biolink:NamedThing")], "num_edges": 1}),
+    ("kgx", {"nodes": ("n.tsv", "id\tcategory\tname\nA:1\t\ta\nA:2\n"), "edges": EDGE}, {},
+        {"node_types": ("biolink:NamedThing",)}),  # as in JSON
     ("kgx", dict.fromkeys(("nodes", "edges"), KGX_DOCUMENT), {},
         {"edges": [("A:1", "r", "A:1")]}),  # one document holds both
     ("kgx", {"edges": EDGE}, {}, {"nodes": [("A:1", "", "biolink:NamedThing"), ("A:2", "", "biolink:NamedThing")]}),
@@ -245,6 +258,10 @@ CASES = [
     ("rdf", {"path": ("t.nt", LAST_PARTS)}, {}, {"names": ["", ""]}),
     ("rdf", {"path": ("t.nt", LAST_PARTS)}, {"name_by_id": True}, {"names": ["HGNC:8007", "b"]}),
     ("rdf", {"path": ("t.nt", TRIPLE * 3)}, {}, {"names": ["", ""], "num_edges": 1, "dropped_repeated_triples": 2}),
+    *(("rdf", {"path": ("r.ttl", REGIONS)}, {"language": language, "properties": ["note"]}, {
+        "names": [name, "b"], "node_types": ("http://x.org/T", OWL_INDIVIDUAL),
+        "node_properties": {"note": ("large_string", [note, None])}})
+      for language, name, note in [("en", "eel", "n1|n2"), ("en-GB", "eel", "n1|n2"), ("de", "Aal", "n2"), ("pt", "x", "n2")]),
     *(("rdf", {"path": ("g.ttl", LITERALS)}, {"reading": reading, "properties": LITERAL_NAMES},
         {"node_properties": LITERAL_COLUMNS}) for reading in ("entities", "plain")),
 ]  # fmt: skip
