@@ -140,7 +140,7 @@ class ChatApi:
         """The response in a reply of status 200. Raises ValueError."""
         response = replies.read_answer(request, body)
         if isinstance(mark := body.get("system_fingerprint"), str):
-            self.fingerprint = one_line(mark, 80)
+            self.fingerprint = self._clean(mark)[:80]
         self.rest_s = replies.exhausted(headers) or 0.0
         return response if self._settings.keep_thoughts else response._replace(thought="")
 

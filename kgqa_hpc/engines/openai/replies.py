@@ -92,8 +92,7 @@ def read_answer(request: Request, body: Any) -> Response:
     except (KeyError, IndexError, TypeError, AttributeError):
         raise ValueError(f"an answer without a choice: {clean.one_line(str(body)[:400])}") from None
     usage = _object(body.get("usage"))
-    cached = _object(usage.get("prompt_tokens_details")).get("cached_tokens")
-    counts = (usage.get("prompt_tokens"), usage.get("completion_tokens"), cached)
+    counts = (usage.get("prompt_tokens"), usage.get("completion_tokens"), _cached(usage))
     read, written, reused = map(count_of, counts)
 
     text = content if isinstance(content, str) else ""
@@ -113,6 +112,12 @@ def read_answer(request: Request, body: Any) -> Response:
     elif finish == "error":
         error = f"the model did not answer: {clean.one_line(str(choice.get('error') or reason))}"
     return Response(request.id, text, finish, read, written, reused, error, thought)
+
+
+def _cached(usage: Mapping[str, Any]) -> Any:
+    """The cached tokens of the prompt, where OpenAI, Moonshot or DeepSeek give them."""
+    details = _object(usage.get("prompt_tokens_details"))
+    return details.get("cached_tokens") or usage.get("cached_tokens") or usage.get("prompt_cache_hit_tokens")
 
 
 def _object(value: Any) -> dict[str, Any]:

@@ -54,6 +54,19 @@ def test_a_thought_is_told_apart_from_the_answer(message: dict[str, Any], though
 
 
 @pytest.mark.parametrize(
+    "usage",
+    [
+        {"prompt_tokens_details": {"cached_tokens": 64}},
+        {"prompt_tokens_details": None, "cached_tokens": 64},  # Moonshot
+        {"prompt_cache_hit_tokens": 64, "prompt_cache_miss_tokens": 36},  # DeepSeek
+    ],
+)
+def test_cached_tokens_are_read_from_any_of_the_forms(usage: dict[str, Any]) -> None:
+    response = read_answer(ASKED, completion("yes", usage={"prompt_tokens": 100, **usage}))
+    assert (response.prompt_tokens, response.cached_tokens) == (100, 64)
+
+
+@pytest.mark.parametrize(
     ("headers", "seconds"),
     [
         ({"retry-after": "7"}, 7.0),
