@@ -210,7 +210,9 @@ class ChatApi:
                 cure = f"the server does not speak https: try {self.url.replace('https:', 'http:')}"
             raise Trouble(words, again=True, unseen=unseen, cure=cure) from None
         except ValueError as problem:
-            raise Trouble(self._clean(f"{self.url}: broken answer: {problem}"), again=True) from None
+            begin = getattr(problem, "doc", "")[:2000]  # what is no JSON, such as a page of HTML
+            words = self._clean(f"{self.url}: broken answer: {problem} {begin}")
+            raise Trouble(words, again=True) from None
 
     async def json(self, method: str, path: str, limit_s: float, **options: Any) -> Any:
         """The JSON of the reply for a path below the server's address. Raises Trouble."""
