@@ -122,9 +122,10 @@ class OpenAIBatchEngine:
         while self._waiting or self._asked or not mailbox.ended:
             now = time.monotonic()
             due = [looked + config.poll_s] if self._asked else []
-            due += [max(changed + config.gather_s, self._hold_until)] if self._waiting else []
+            gathered = now if mailbox.ended else changed + config.gather_s
+            due += [max(gathered, self._hold_until)] if self._waiting else []
             timeout = max(min(due) - now, 0.01) if due else None
-            requests, _ = mailbox.wait(0 if mailbox.ended and self._waiting else timeout)
+            requests, _ = mailbox.wait(timeout)
             waiting = mailbox.take_cancel()
             if waiting is not None:
                 for request in [*requests, *waiting, *self._waiting.values(), *self._asked.values()]:

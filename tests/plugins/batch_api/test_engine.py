@@ -16,6 +16,7 @@ from pydantic import ValidationError
 from kgqa_hpc.config import parse_config
 from kgqa_hpc.engines.engine import Request, Response
 from kgqa_hpc.engines.mailbox import Mailbox
+from kgqa_hpc.engines.openai.replies import Trouble
 from kgqa_hpc.engines.scripted import ScriptedEngine, ScriptedSettings
 from kgqa_hpc.errors import EngineConfigError
 from kgqa_hpc.plugins.batch_api.batches import Batch, BatchServer, Ledger
@@ -212,6 +213,42 @@ def test_a_redirected_file_of_answers_ends_the_engine_and_nothing_is_sent_again(
     assert_paid_once(service, 1)
 
 
+def test_a_deleted_file_of_answers_ends_the_engine_with_the_way_on(
+    service: BatchService, start: Start
+) -> None:
+    service.look = lambda name: {"status": "completed", "output_file_id": "gone"}  # type: ignore[method-assign]
+    with pytest.raises(EngineConfigError, match="no such file") as caught:
+        ask(start(), 1)
+    assert "RUN/batches" in caught.value.cure
+    assert len(service.batches) == 1
+
+
+ODD = [None, [], {}, {"error": "no"}, {"status": ["x"]}, {"data": "x"}]
+
+
+@pytest.mark.parametrize("drops", [[], ["after"]], ids=["of a batch", "of the list"])
+def test_after_replies_that_are_no_batch_and_no_list_nothing_is_paid_twice(
+    service: BatchService, start: Start, drops: list[str]
+) -> None:
+    service.drops, service.odd = drops, [*ODD]
+    assert {answer.finish for answer in ask(start(), 4).values()} == {"stop"}
+    assert_paid_once(service, 4)
+    assert not service.odd
+
+
+def test_a_refused_batch_with_odd_errors_and_a_list_without_an_end_are_errors(
+    service: BatchService, start: Start
+) -> None:
+    service.odd = [{"status": "failed", "errors": "x"}]
+    with pytest.raises(EngineConfigError, match="it says no more"):
+        ask(start(), 1)
+    service.odd = [{"data": [{"id": "a", "metadata": ["x"]}], "has_more": True}] * 2
+    server = start()._batches
+    assert isinstance(server, BatchServer)
+    with pytest.raises(Trouble, match="next page"):
+        server.find("b", 0.0)
+
+
 def test_a_refused_request_fails_alone_and_a_filtered_one_is_a_refusal(
     service: BatchService, start: Start
 ) -> None:
@@ -224,6 +261,26 @@ def test_a_refused_request_fails_alone_and_a_filtered_one_is_a_refusal(
     service.bad_lines = bad
     answers = ask(start(), 4)
     assert [answers[f"{i}"].finish for i in range(4)] == ["stop", "error", "refusal", "stop"]
+
+
+def test_a_service_that_takes_no_file_is_waited_for_without_a_busy_loop(
+    service: BatchService, start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    engine, waits = start(poll_s=0.3), []
+    upload, wait = engine._batches.upload, Mailbox.wait
+
+    def counted(mailbox: Mailbox, *arguments: Any) -> Any:
+        waits.append(arguments)
+        return wait(mailbox, *arguments)
+
+    def refused(data: bytes) -> str:
+        engine._batches.upload = upload  # type: ignore[method-assign]
+        raise Trouble("HTTP 503", again=True)
+
+    engine._batches.upload = refused  # type: ignore[method-assign]
+    monkeypatch.setattr(Mailbox, "wait", counted)
+    assert ask(engine, 1)["0"].finish == "stop"
+    assert len(waits) < 20
 
 
 def test_a_request_that_no_batch_answers_fails_after_some(service: BatchService, start: Start) -> None:
