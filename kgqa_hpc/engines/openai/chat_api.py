@@ -159,8 +159,10 @@ class ChatApi:
             name = self._settings.api_key_env
             trouble.words += "" if "Authorization" in self._credentials else f" ({name} is not set)"
             trouble.cure = f"set a valid key in the environment variable {name}"
-        elif status == 404 and not _UNSUPPORTED.search(message):
+        elif status == 405 or (status == 404 and not _UNSUPPORTED.search(message)):
             trouble.cure = "check engine.base_url (often …/v1) and engine.model"
+        elif 300 <= status < 400:  # not followed, because the key would travel to another server
+            trouble.cure = f"it leads to {self._clean(headers.get('location', ''))}: correct engine.base_url"
         elif status == 402 or (
             status in (400, 429) and _BROKE.search(f"{replies.error_code(error)} {message}")
         ):
