@@ -166,6 +166,12 @@ def test_a_service_that_takes_no_file_is_waited_for_without_a_busy_loop(
     assert len(waits) < 20
 
 
+def test_an_engine_that_waits_for_hours_does_not_count_as_stalled(start: Start) -> None:
+    engine = start(poll_s=3600)
+    before = engine.progress
+    wait_for(lambda: engine.progress > before, "a sign of life between two looks")
+
+
 def test_a_request_that_no_batch_answers_fails_after_some(service: BatchService, start: Start) -> None:
     service.expires_at = [0] * (SENDINGS + 5)
     assert ask(start(), 1)["0"].finish == "error"
