@@ -56,9 +56,10 @@ class Redactor:
         return text
 
     def response(self, response: Response) -> Response:
-        """The response without secrets in text and error; the error becomes one printable line."""
+        """The response without secrets in text, thought and error; the error becomes one printable line."""
         error = None if response.error is None else one_line(self.text(response.error))
-        return response._replace(text=self.text(response.text), error=error)
+        text, thought = map(self.text, (response.text, response.thought))
+        return response._replace(text=text, thought=thought, error=error)
 
     def copy(self, source: IO[bytes], log: Path) -> None:
         """Append the cleaned output of a pipe to a log, until the pipe ends."""

@@ -85,9 +85,9 @@ class HttpEngine(PoolEngine):
         name = self.settings.api_key_env
         if name is None:
             return {}
-        if not os.environ.get(name):
+        if not (key := os.environ.get(name, "").strip()):
             raise EngineConfigError(f"engine.api_key_env: {name} is not set", f"export {name}=KEY")
-        return {"Authorization": f"Bearer {os.environ[name]}"}
+        return {"Authorization": f"Bearer {key}"}
 
     def answer(self, request: Request) -> Response:
         path, data = self.request(request)

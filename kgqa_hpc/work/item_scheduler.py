@@ -299,6 +299,8 @@ class Scheduler:
         lost = [task for task, _ in self._flight.values() if task.shard]
         self._flight.clear()
         self.counters.deaths += 1
+        if self.counters.deaths == 1:
+            LOG.warning("%s; it is started again", death.message)
         if not self._sending:
             return
         self._fruitless += 1

@@ -38,8 +38,9 @@ def test_foreign_words_become_one_bounded_printable_line(text: str) -> None:
 
 def test_a_known_key_is_masked_wherever_it_stands_and_short_values_are_not() -> None:
     redact = Redactor(["MY_KEY", "SHORT", "UNSET"], {"MY_KEY": KEY, "SHORT": "no"})
-    answer = redact.response(Response("r", f'{{"a": "{KEY}"}}', "error", error=f"bad {KEY}\x1b[2J no"))
-    assert answer.text == f'{{"a": "{MASK}"}}'
+    error, thought = f"bad {KEY}\x1b[2J no", f"The key is {KEY}."
+    answer = redact.response(Response("r", f'{{"a": "{KEY}"}}', "error", error=error, thought=thought))
+    assert (answer.text, answer.thought) == (f'{{"a": "{MASK}"}}', f"The key is {MASK}.")
     assert answer.error == f"bad {MASK} [2J no"
     assert not Redactor(["SHORT", "UNSET"], {"SHORT": "no"})
 

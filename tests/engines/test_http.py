@@ -120,7 +120,7 @@ def test_the_key_is_sent_and_a_missing_one_is_told(
     monkeypatch.delenv("ECHO_KEY", raising=False)
     with pytest.raises(EngineConfigError, match="ECHO_KEY is not set"):
         echo(address, api_key_env="ECHO_KEY")
-    monkeypatch.setenv("ECHO_KEY", "secret")
+    monkeypatch.setenv("ECHO_KEY", "secret\n")  # as from a file
     engine = echo(address, api_key_env="ECHO_KEY", model="m")
     ask(engine, "hello")
     assert seen["Bearer secret"] == 1

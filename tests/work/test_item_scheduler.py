@@ -233,14 +233,18 @@ def test_whatever_dies_each_item_ends_once_and_only_poison_fails(
         ),
     ],
 )
-def test_an_engine_that_only_dies_or_errs_ends_the_work_and_gives_no_item_up(
-    answer: Callable[[Request], Response], limits: dict[str, int], message: str
+def test_an_engine_that_only_dies_or_errs_is_told_at_once_ends_the_work_and_gives_no_item_up(
+    answer: Callable[[Request], Response],
+    limits: dict[str, int],
+    message: str,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     b = build(answer, **limits)
     b.scheduler.add(tasks(500))
     with pytest.raises(EngineError, match=message):
         run_out(b.scheduler)
     assert b.ended == []
+    assert message.split(": ")[-1] in caplog.records[0].getMessage()
 
 
 def test_items_that_alone_fail_are_counted_failed() -> None:

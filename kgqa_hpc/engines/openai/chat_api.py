@@ -140,7 +140,7 @@ class ChatApi:
         """The response in a reply of status 200. Raises ValueError."""
         response = replies.read_answer(request, body)
         if isinstance(mark := body.get("system_fingerprint"), str):
-            self.fingerprint = one_line(mark, 80)
+            self.fingerprint = self._clean(mark)[:80]
         self.rest_s = replies.exhausted(headers) or 0.0
         return response if self._settings.keep_thoughts else response._replace(thought="")
 
@@ -159,8 +159,10 @@ class ChatApi:
             name = self._settings.api_key_env
             trouble.words += "" if "Authorization" in self._credentials else f" ({name} is not set)"
             trouble.cure = f"set a valid key in the environment variable {name}"
-        elif status == 404 and not _UNSUPPORTED.search(message):
+        elif status == 405 or (status == 404 and not _UNSUPPORTED.search(message)):
             trouble.cure = "check engine.base_url (often …/v1) and engine.model"
+        elif 300 <= status < 400:  # not followed, because the key would travel to another server
+            trouble.cure = f"it leads to {self._clean(headers.get('location', ''))}: correct engine.base_url"
         elif status == 402 or (
             status in (400, 429) and _BROKE.search(f"{replies.error_code(error)} {message}")
         ):
@@ -210,7 +212,9 @@ class ChatApi:
                 cure = f"the server does not speak https: try {self.url.replace('https:', 'http:')}"
             raise Trouble(words, again=True, unseen=unseen, cure=cure) from None
         except ValueError as problem:
-            raise Trouble(self._clean(f"{self.url}: broken answer: {problem}"), again=True) from None
+            begin = getattr(problem, "doc", "")[:2000]  # what is no JSON, such as a page of HTML
+            words = self._clean(f"{self.url}: broken answer: {problem} {begin}")
+            raise Trouble(words, again=True) from None
 
     async def json(self, method: str, path: str, limit_s: float, **options: Any) -> Any:
         """The JSON of the reply for a path below the server's address. Raises Trouble."""

@@ -31,12 +31,16 @@ _PIECE = 1 << 16
 _FINISH: dict[Any, Finish] = {
     "stop": "stop",
     "eos": "stop",
+    "eos_token": "stop",
     "end_turn": "stop",
+    "stop_sequence": "stop",
     "length": "length",
     "max_tokens": "length",
     "content_filter": "refusal",
     "refusal": "refusal",
-    "safety": "refusal",
+    **dict.fromkeys(
+        ("safety", "recitation", "blocklist", "prohibited_content", "spii"), "refusal"
+    ),  # Gemini's
 }
 _PART = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)")
 _SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
@@ -87,42 +91,60 @@ def read_answer(request: Request, body: Any) -> Response:
     """The response to `request`. Raises ValueError for a body without a choice."""
     try:
         choice = body["choices"][0]
-        message = choice["message"]
-        content, reason, refusal = message.get("content"), choice.get("finish_reason"), message.get("refusal")
+        reason = choice.get(
+            "finish_reason"
+        )  # Gemini's may have details after a colon, and come without a message
+        finish = _FINISH.get(reason.lower().partition(":")[0] if isinstance(reason, str) else None, "error")
+        message = dict_of(choice.get("message")) if finish == "refusal" else choice["message"]
+        content, refusal = message.get("content"), message.get("refusal")
     except (KeyError, IndexError, TypeError, AttributeError):
         raise ValueError(f"an answer without a choice: {clean.one_line(str(body)[:400])}") from None
-    usage = _object(body.get("usage"))
-    cached = _object(usage.get("prompt_tokens_details")).get("cached_tokens")
-    counts = (usage.get("prompt_tokens"), usage.get("completion_tokens"), cached)
+    usage = dict_of(body.get("usage"))
+    counts = (usage.get("prompt_tokens"), usage.get("completion_tokens"), _cached(usage))
     read, written, reused = map(count_of, counts)
 
-    text = content if isinstance(content, str) else ""
-    # The thought is a field of its own, or stands in the text before `</think>`.
-    thoughts = (message.get(name) for name in ("reasoning_content", "reasoning"))
-    thought = next((thought for thought in thoughts if isinstance(thought, str) and thought), "")
+    text = _text(content)
+    # The thought is a field of its own, a part of the content (Mistral), or stands in the text before `</think>`.
+    thoughts = [message.get("reasoning_content"), message.get("reasoning")]
+    thoughts += [dict_of(part).get("thinking") for part in content] if isinstance(content, list) else []
+    thought = next(filter(None, map(_text, thoughts)), "")
     if not thought and "</think>" in text and not text.lstrip().startswith("{"):
         thought, text = models.THINK.split(text.lstrip())
         text = text.lstrip()
 
-    finish = _FINISH.get(reason.lower() if isinstance(reason, str) else None, "error")
     error = None
     if isinstance(refusal, str) and refusal:
         finish, text = "refusal", refusal
     if finish == "refusal":
         error = f"refused: {clean.one_line(text or str(reason))}"
     elif finish == "error":
-        error = f"the model did not answer: {clean.one_line(str(choice.get('error') or reason))}"
+        cause = choice.get("error") or f"finish_reason {reason}"
+        error = f"the model did not answer: {clean.one_line(str(cause))}"
     return Response(request.id, text, finish, read, written, reused, error, thought)
 
 
-def _object(value: Any) -> dict[str, Any]:
+def _text(content: Any) -> str:
+    """A text, which may be given as a list of parts; empty for anything else."""
+    if isinstance(content, list):
+        return "".join(_text(dict_of(part).get("text")) for part in content)
+    return content if isinstance(content, str) else ""
+
+
+def _cached(usage: Mapping[str, Any]) -> Any:
+    """The cached tokens of the prompt, where OpenAI, Moonshot or DeepSeek give them."""
+    details = dict_of(usage.get("prompt_tokens_details"))
+    return details.get("cached_tokens") or usage.get("cached_tokens") or usage.get("prompt_cache_hit_tokens")
+
+
+def dict_of(value: Any) -> dict[str, Any]:
+    """The value if it is a JSON object, otherwise an empty one."""
     return value if isinstance(value, dict) else {}
 
 
 def error_status(body: Any) -> int:
     """The status of an error inside a reply of status 200 (OpenRouter, for a provider behind it); otherwise 200."""
     error = body.get("error") if isinstance(body, dict) and not body.get("choices") else None
-    code = _object(error).get("code")
+    code = dict_of(error).get("code")
     if error is None:
         return 200
     return code if isinstance(code, int) and 400 <= code < 600 else 502
@@ -141,7 +163,7 @@ def error_words(body: Any) -> str:
     if isinstance(body, list) and body:
         return error_words(body[0])
     for key in ("error", "message", "detail", "msg"):
-        value = _object(body).get(key)
+        value = dict_of(body).get(key)
         if isinstance(value, str) and value:
             return value
         if isinstance(value, dict | list) and value:
@@ -151,7 +173,7 @@ def error_words(body: Any) -> str:
 
 def error_code(body: Any) -> str:
     """The code of an error (`insufficient_quota`, `content_filter`), empty where there is none."""
-    error = _object(_object(body).get("error", body))
+    error = dict_of(dict_of(body).get("error", body))
     return str(error.get("code") or error.get("type") or "")
 
 

@@ -82,12 +82,18 @@ class ChatSettings(EngineSettings):
         return (self.api_key_env, *variables)
 
     def credentials(self) -> dict[str, str]:
-        """The authorization header and the configured headers. Raises EngineConfigError for an unset variable."""
-        key = os.environ.get(self.api_key_env, "").strip()
+        """The authorization header and the configured headers.
+
+        Raises EngineConfigError for a variable that is not set or not one line.
+        """
+        keys = {name: os.environ.get(name, "").strip() for name in self.secret_names}
+        if bad := next((name for name, key in keys.items() if not key.isprintable()), None):
+            raise EngineConfigError(f"{bad} holds line breaks or control characters", f"export {bad}=KEY")
+        key = keys[self.api_key_env]
         values = {"Authorization": f"Bearer {key}"} if key else {}
         for name, value in (self.headers or {}).items():
-            values[name] = os.environ.get(value[1:], "").strip() if value.startswith("$") else value
-            if value.startswith("$") and not values[name]:
+            values[name] = keys[value[1:]] if value.startswith("$") else value
+            if not values[name] and value.startswith("$"):
                 raise EngineConfigError(f"engine.headers: {value[1:]} is not set", f"export {value[1:]}=KEY")
         return values
 

@@ -27,7 +27,7 @@ from typing import IO, Any, Literal, NamedTuple
 
 from kgqa_hpc.engines.engine import Request
 from kgqa_hpc.engines.openai.chat_api import ChatApi
-from kgqa_hpc.engines.openai.replies import Trouble, error_code, read_body, read_error
+from kgqa_hpc.engines.openai.replies import Trouble, dict_of, error_code, read_body, read_error
 from kgqa_hpc.engines.openai.supervisor import supervised
 from kgqa_hpc.errors import EngineConfigError
 from kgqa_hpc.store import canonical
@@ -176,16 +176,20 @@ class BatchServer:
         query = {"limit": "100"}
         while True:
             reply = self._api.run(self._api.json("GET", "batches", TIMEOUT_S, params=query))
-            listed = reply.get("data") if isinstance(reply, dict) else None
-            batches = [entry for entry in listed or [] if isinstance(entry, dict)]
+            if not isinstance(listed := dict_of(reply).get("data"), list):
+                raise Trouble(f"{self._api.url}: a list of batches without data", again=True)
+            batches = [entry for entry in listed if isinstance(entry, dict)]
             for entry in batches:
-                if (entry.get("metadata") or {}).get(MARK) == name:
+                if dict_of(entry.get("metadata")).get(MARK) == name:
                     return self._id(entry, "batch")
             # The list has the newest batches first. The two clocks are assumed to differ by less than an hour.
             times = [entry["created_at"] for entry in batches if isinstance(entry.get("created_at"), int)]
             if not batches or not reply.get("has_more") or min(times, default=began) < began - 3600:
                 return None
-            query["after"] = self._id(batches[-1], "batch")
+            last = self._id(batches[-1], "batch")
+            if last == query.get("after"):
+                raise Trouble(f"{self._api.url}: a list of batches without a next page", again=True)
+            query["after"] = last
 
     def look(self, server_id: str) -> Look:
         """The present state of a batch."""
@@ -195,14 +199,17 @@ class BatchServer:
             if trouble.status != 404:
                 raise
             return Look(True)  # the server has forgotten it
-        status = reply.get("status") if isinstance(reply, dict) else None
+        status = dict_of(reply).get("status")
+        if not isinstance(status, str):
+            raise Trouble(f"{self._api.url}: a batch without a status", again=True)
         if status not in _ENDED:
             return Look(False)
         files = (reply.get("output_file_id"), reply.get("error_file_id"))
         named = tuple(name for name in files if isinstance(name, str) and name)
         if status != "failed":
             return Look(True, named)
-        errors = (reply.get("errors") or {}).get("data") or []
+        errors = dict_of(reply.get("errors")).get("data")
+        errors = errors if isinstance(errors, list) else []
         words = "; ".join(map(self._api.words, errors[:3])) or "it says no more"
         return Look(True, named, words, any("limit" in error_code(entry) for entry in errors))
 
@@ -220,7 +227,10 @@ class BatchServer:
         timeout = aiohttp.ClientTimeout(total=None, sock_connect=30.0, sock_read=TIMEOUT_S)
         async with self._api.reply("GET", self._api.address(path), TRANSFER_S, timeout=timeout) as reply:
             if reply.status != 200:  # also a redirect, which must not count as a file without answers
-                raise self._api.trouble(reply.status, read_error(await read_body(reply)), reply.headers)
+                trouble = self._api.trouble(reply.status, read_error(await read_body(reply)), reply.headers)
+                if reply.status == 404:
+                    trouble.cure = "a deleted file's requests are sent and paid for again without RUN/batches"
+                raise trouble
             async for piece in reply.content.iter_chunked(1 << 16):
                 if target.tell() > LARGEST_FILE:
                     raise ValueError(f"it is larger than {LARGEST_FILE >> 20} MiB")
@@ -230,7 +240,7 @@ class BatchServer:
         """Do nothing, because no resource is held."""
 
     def _id(self, reply: Any, kind: str) -> str:
-        value = reply.get("id") if isinstance(reply, dict) else None
+        value = dict_of(reply).get("id")
         if not isinstance(value, str) or not value:
             raise Trouble(f"{self._api.url}: a {kind} without an id", again=True)
         return value

@@ -90,7 +90,11 @@ class OpenAIBatchEngine:
         self._asked: dict[str, Request] = {}  # in a batch
         self._answered_at = time.monotonic()
         self._hold_until = 0.0
-        self.progress = 0
+
+    @property
+    def progress(self) -> int:
+        """Seconds: this engine never counts as stalled, because a batch takes hours and every transfer has a limit."""
+        return int(time.monotonic())
 
     def preflight(self, schemas: Sequence[Mapping[str, Any]]) -> None:
         """Find out by test requests outside of any batch how the server enforces the schemas."""
@@ -122,9 +126,10 @@ class OpenAIBatchEngine:
         while self._waiting or self._asked or not mailbox.ended:
             now = time.monotonic()
             due = [looked + config.poll_s] if self._asked else []
-            due += [max(changed + config.gather_s, self._hold_until)] if self._waiting else []
+            gathered = now if mailbox.ended else changed + config.gather_s
+            due += [max(gathered, self._hold_until)] if self._waiting else []
             timeout = max(min(due) - now, 0.01) if due else None
-            requests, _ = mailbox.wait(0 if mailbox.ended and self._waiting else timeout)
+            requests, _ = mailbox.wait(timeout)
             waiting = mailbox.take_cancel()
             if waiting is not None:
                 for request in [*requests, *waiting, *self._waiting.values(), *self._asked.values()]:
@@ -196,7 +201,6 @@ class OpenAIBatchEngine:
                 if batch.server_id:
                     look = self._batches.look(batch.server_id)
                     self._answered_at = time.monotonic()
-                    self.progress += 1
                     if look.ended:
                         yield from self._take(batch, look)
             except Trouble as trouble:
@@ -257,7 +261,6 @@ class OpenAIBatchEngine:
         print(f"openai_batch: {trouble}", flush=True)
         if time.monotonic() - self._answered_at > self._config.away_s:
             raise ConnectionError(f"no answer for {self._config.away_s:.0f} s: {trouble}")
-        self.progress += 1
 
 
 def _read(line: bytes) -> tuple[str, Mapping[str, Any], Any]:

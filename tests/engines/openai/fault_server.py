@@ -122,5 +122,5 @@ class FaultServer:
         values = {"echo": prompt, **dict.fromkeys(required, ""), "ok": True}
         usage = {"prompt_tokens": len(prompt.split()), "completion_tokens": 2}
         text, finish = (json.dumps(values), "stop") if self.obeys else self.own_words
-        mark = "somebody-else" if fault == "wrongid" else "x"
-        return 200, completion(text, FINISHES.get(fault, finish), usage=usage, id=mark), {}
+        marks = {"id": "somebody-else" if fault == "wrongid" else "x", "system_fingerprint": f"fp {KEY}"}
+        return 200, completion(text, FINISHES.get(fault, finish), usage=usage, **marks), {}

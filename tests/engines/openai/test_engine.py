@@ -167,6 +167,7 @@ def test_the_key_is_in_no_answer_and_no_error(
     answer = ask(engine, ["1 always500"])["1 always500"]
     assert "your key was ***" in (answer.error or "")
     assert KEY not in repr(answer) + repr(engine.info)
+    assert engine.info.server == "fp ***"
     server.key = "another"
     with pytest.raises(EngineConfigError, match=r"TEST_KEY|401") as caught:
         ask(engine, ["2 fine"])

@@ -5,11 +5,13 @@ from typing import Any
 
 import pytest
 
+from kgqa_hpc.engines.openai.agreement import ask_once
 from kgqa_hpc.engines.openai.engine import OpenAIEngine
 from kgqa_hpc.engines.openai.settings import OpenAISettings
 from kgqa_hpc.errors import EngineConfigError
 from tests.engines.asking import BOOLEAN, an_object, answers_of, user
 from tests.engines.openai.hosted import STRUCTURED, VENDORS, has, vendors_server
+from tests.servers import chat_server
 
 SCHEMA = an_object(ok=BOOLEAN, word={"type": "string", "maxLength": 90})
 KEY = "sk-of-a-vendor"
@@ -67,7 +69,25 @@ def test_a_key_in_the_configuration_and_what_cannot_be_left_out_are_refused(wron
         OpenAISettings(model="m", **wrong)
 
 
-def test_a_header_whose_variable_is_not_set_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_header_whose_variable_is_not_set_or_not_one_line_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    settings = OpenAISettings(model="m", headers={"api-key": "$VENDOR_KEY"})
+    monkeypatch.setenv("VENDOR_KEY", "two\nlines")
+    with pytest.raises(EngineConfigError, match="VENDOR_KEY holds line breaks"):
+        OpenAIEngine(settings)
     monkeypatch.delenv("VENDOR_KEY")
     with pytest.raises(EngineConfigError, match="VENDOR_KEY is not set"):
-        OpenAIEngine(OpenAISettings(model="m", headers={"api-key": "$VENDOR_KEY"}))
+        OpenAIEngine(settings)
+
+
+@pytest.mark.parametrize(
+    ("status", "cure"),
+    [(301, "it leads to https://there/v1"), (307, "it leads to"), (404, "check"), (405, "check")],
+)
+def test_a_wrong_address_is_told_before_other_work_begins(status: int, cure: str) -> None:
+    headers = {"Location": "https://there/v1"}
+    with (
+        chat_server(lambda handler, body: (status, {}, headers)) as address,
+        pytest.raises(EngineConfigError, match=f"HTTP {status}") as caught,
+    ):
+        ask_once(OpenAISettings(model="m", base_url=address))
+    assert cure in caught.value.cure

@@ -46,11 +46,62 @@ def test_gzip_is_unpacked_and_any_other_packing_is_a_broken_answer(packing: str)
         ({"content": '<think>Hm.</think>\n\n{"ok": true}'}, "Hm.", '{"ok": true}'),
         ({"content": 'Hm.\n</think>{"ok": true}'}, "Hm.", '{"ok": true}'),
         ({"content": '{"ok": "</think>"}'}, "", '{"ok": "</think>"}'),
+        (
+            {
+                "content": [
+                    {"type": "thinking", "thinking": [{"type": "text", "text": "Hm."}]},
+                    {"type": "text", "text": '{"ok": '},
+                    {"type": "text", "text": "true}"},
+                ]
+            },
+            "Hm.",
+            '{"ok": true}',
+        ),
     ],
 )
 def test_a_thought_is_told_apart_from_the_answer(message: dict[str, Any], thought: str, answer: str) -> None:
     response = read_answer(ASKED, completion(message))
     assert (response.thought, response.text) == (thought, answer)
+
+
+@pytest.mark.parametrize(
+    ("reason", "finish"),
+    [
+        ("stop", "stop"), ("STOP", "stop"), ("eos_token", "stop"), ("stop_sequence", "stop"),
+        ("MAX_TOKENS", "length"), ("SAFETY", "refusal"), ("content_filter: PROHIBITED_CONTENT", "refusal"),
+        ("tool_calls", "error"), (None, "error"), (["stop"], "error"),
+    ],
+)  # fmt: skip
+def test_only_a_known_reason_to_stop_makes_an_answer(reason: Any, finish: str) -> None:
+    response = read_answer(ASKED, completion("yes", finish=reason))
+    assert (response.text, response.finish) == ("yes", finish)
+    assert finish != "error" or f"finish_reason {reason}" in (response.error or "")
+
+
+def test_a_filtered_answer_may_come_without_a_message() -> None:
+    body = {"choices": [{"index": 0, "finish_reason": "content_filter: PROHIBITED_CONTENT"}]}
+    response = read_answer(ASKED, body)
+    assert (response.finish, response.error) == ("refusal", "refused: content_filter: PROHIBITED_CONTENT")
+
+
+def test_a_page_in_place_of_an_answer_is_quoted() -> None:
+    with chat_server(lambda handler, body: (200, b"<html>Welcome to nginx!</html>", {})) as address:
+        api = ChatApi(address, OpenAISettings(model="m", base_url=address))
+        with pytest.raises(Trouble, match=r"broken answer: .*Welcome to nginx!"):
+            api.run(api.ask(ASKED, "none"))
+
+
+@pytest.mark.parametrize(
+    "usage",
+    [
+        {"prompt_tokens_details": {"cached_tokens": 64}},
+        {"prompt_tokens_details": None, "cached_tokens": 64},  # Moonshot
+        {"prompt_cache_hit_tokens": 64, "prompt_cache_miss_tokens": 36},  # DeepSeek
+    ],
+)
+def test_cached_tokens_are_read_from_any_of_the_forms(usage: dict[str, Any]) -> None:
+    response = read_answer(ASKED, completion("yes", usage={"prompt_tokens": 100, **usage}))
+    assert (response.prompt_tokens, response.cached_tokens) == (100, 64)
 
 
 @pytest.mark.parametrize(

@@ -30,6 +30,7 @@ class BatchService:
         self.expires_at: list[int] = []  # of the next batches: answers after which each expires
         self.refuses: list[str] = []  # codes with which the next batches are refused
         self.moved = False  # files are answered with a redirect
+        self.odd: list[Any] = []  # replies in place of the next batches and lists of batches
         self.drops: list[str] = []  # "before" or "after": where the next `create` loses its connection
         self.bad_lines: Callable[[Body], Body | None] = lambda body: None
         self.held = threading.Event()  # while it is not set, no batch ends
@@ -117,11 +118,14 @@ class _Handler(QuietHandler):
         if self._denied():
             return
         parts = path.split("/")[2:]
-        if path == "/v1/batches":
+        if parts[0] == "batches" and self.service.odd:
+            self._json(self.service.odd.pop(0))
+        elif path == "/v1/batches":
             self._json(self._page(query))
         elif parts[0] == "files":
-            status = 302 if self.service.moved else 200
-            self.reply(status, self.service.files[parts[1]], {"Location": "/elsewhere"})
+            data = self.service.files.get(parts[1])
+            status = 404 if data is None else 302 if self.service.moved else 200
+            self.reply(status, data or b'{"error": "no such file"}', {"Location": "/elsewhere"})
         elif parts[1] in self.service.batches:
             self._json(self.service.look(parts[1]))
         else:

@@ -1,12 +1,9 @@
 """The batch engine against a stand-in of the Batch API: every request is answered, and none is paid for twice."""
 
-import functools
 import json
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,55 +11,19 @@ import pytest
 from pydantic import ValidationError
 
 from kgqa_hpc.config import parse_config
-from kgqa_hpc.engines.engine import Request, Response
+from kgqa_hpc.engines.engine import Request
 from kgqa_hpc.engines.mailbox import Mailbox
+from kgqa_hpc.engines.openai.replies import Trouble
 from kgqa_hpc.engines.scripted import ScriptedEngine, ScriptedSettings
 from kgqa_hpc.errors import EngineConfigError
-from kgqa_hpc.plugins.batch_api.batches import Batch, BatchServer, Ledger
-from kgqa_hpc.plugins.batch_api.engine import SENDINGS, OpenAIBatchEngine, OpenAIBatchSettings
+from kgqa_hpc.plugins.batch_api.engine import SENDINGS, OpenAIBatchSettings
 from tests.command import end_tree, environment, kgqa
-from tests.engines.asking import answers_of, user
+from tests.plugins.batch_api.asking import Start, ask, assert_paid_once, requests
 from tests.plugins.batch_api.service import KEY, BatchService, batch_service
 from tests.runs import anchors, new_run
 from tests.waiting import wait_for
 
 ROOT = Path(__file__).parents[3]
-SCHEMA = {"type": "object", "properties": {"ok": {"type": "boolean"}}, "required": ["ok"]}
-
-
-@pytest.fixture
-def service(monkeypatch: pytest.MonkeyPatch) -> Iterator[BatchService]:
-    monkeypatch.setenv("TEST_KEY", KEY)
-    with batch_service(answer=lambda body: body["messages"][-1]["content"]) as service:
-        yield service
-
-
-def engine_of(url: str, folder: Path, **settings: Any) -> OpenAIBatchEngine:
-    quick = {"gather_s": 0.01, "poll_s": 0.01, "structured": "json_schema", "requests_per_batch": 4}
-    account = {"model": "m", "base_url": url, "api_key_env": "TEST_KEY"}
-    return OpenAIBatchEngine(OpenAIBatchSettings(**{**account, **quick, **settings}), folder=folder)
-
-
-Start = Callable[..., OpenAIBatchEngine]
-
-
-@pytest.fixture
-def start(service: BatchService, tmp_path: Path) -> Start:
-    """Makes engines for the account and one folder, as the processes of a run do one after the other."""
-    return functools.partial(engine_of, service.url, tmp_path)
-
-
-def requests(number: int) -> list[Request]:
-    return [user(f"q{i}", id=f"{i}", schema=SCHEMA) for i in range(number)]
-
-
-def ask(engine: OpenAIBatchEngine, number: int) -> dict[str, Response]:
-    return answers_of(engine, requests(number))
-
-
-def assert_paid_once(service: BatchService, number: int) -> None:
-    assert len(service.paid) == number
-    assert set(service.paid.values()) == {1}
 
 
 def test_requests_go_out_in_batches_and_answers_come_back_by_custom_id_also_to_who_comes_later(
@@ -126,7 +87,7 @@ KILLED = """
 import os, signal, sys
 from pathlib import Path
 from kgqa_hpc.engines.mailbox import Mailbox
-from tests.plugins.batch_api.test_engine import engine_of, requests
+from tests.plugins.batch_api.asking import engine_of, requests
 
 url, folder, name, when = sys.argv[1:]
 engine = engine_of(url, Path(folder))
@@ -160,36 +121,6 @@ def test_a_kill_at_any_moment_never_pays_twice(
     assert_paid_once(service, 4)
 
 
-def test_a_batch_that_another_living_process_is_sending_is_not_lost(start: Start) -> None:
-    sender, other = start(), start()
-    batch = sender._ledger.record(
-        Batch("name", (sender._ledger.key(requests(1)[0]),), "sending", time.time())
-    )
-    other._ledger.read()
-    assert other._ledger.is_being_sent(batch)
-    sender.close()
-    assert not other._ledger.is_being_sent(batch)
-
-
-def test_a_request_is_looked_up_without_a_walk_through_its_batch(tmp_path: Path) -> None:
-    """Of a batch of 50,000 such walks took a minute, each time that batches were looked at."""
-
-    class Key(str):
-        compared = 0
-        __hash__ = str.__hash__
-
-        def __eq__(self, other: object) -> bool:
-            Key.compared += 1
-            return str.__eq__(self, other)
-
-    ledger, keys = Ledger(tmp_path, "m"), [f"{number}" for number in range(1000)]
-    ledger.record(Batch("name", tuple(keys), "ended", 0.0, unanswered=frozenset(keys)))
-    assert all(ledger.batch_of(Key(key)) is None for key in keys)
-    assert Key.compared < 20 * len(keys)
-    assert set(ledger.sendings().values()) == {1}
-    ledger.close()
-
-
 def test_a_refused_batch_and_a_wrong_key_end_the_engine_with_the_servers_words(
     service: BatchService, start: Start, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -199,17 +130,6 @@ def test_a_refused_batch_and_a_wrong_key_end_the_engine_with_the_servers_words(
     monkeypatch.setenv("TEST_KEY", "wrong")
     with pytest.raises(EngineConfigError, match="bad key"):
         ask(start(), 2)
-
-
-def test_a_redirected_file_of_answers_ends_the_engine_and_nothing_is_sent_again(
-    service: BatchService, start: Start
-) -> None:
-    service.moved = True
-    with pytest.raises(EngineConfigError, match="HTTP 302"):
-        ask(start(), 1)
-    service.moved = False
-    assert ask(start(), 1)["0"].finish == "stop"
-    assert_paid_once(service, 1)
 
 
 def test_a_refused_request_fails_alone_and_a_filtered_one_is_a_refusal(
@@ -224,6 +144,32 @@ def test_a_refused_request_fails_alone_and_a_filtered_one_is_a_refusal(
     service.bad_lines = bad
     answers = ask(start(), 4)
     assert [answers[f"{i}"].finish for i in range(4)] == ["stop", "error", "refusal", "stop"]
+
+
+def test_a_service_that_takes_no_file_is_waited_for_without_a_busy_loop(
+    service: BatchService, start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    engine, waits = start(poll_s=0.3), []
+    upload, wait = engine._batches.upload, Mailbox.wait
+
+    def counted(mailbox: Mailbox, *arguments: Any) -> Any:
+        waits.append(arguments)
+        return wait(mailbox, *arguments)
+
+    def refused(data: bytes) -> str:
+        engine._batches.upload = upload  # type: ignore[method-assign]
+        raise Trouble("HTTP 503", again=True)
+
+    engine._batches.upload = refused  # type: ignore[method-assign]
+    monkeypatch.setattr(Mailbox, "wait", counted)
+    assert ask(engine, 1)["0"].finish == "stop"
+    assert len(waits) < 20
+
+
+def test_an_engine_that_waits_for_hours_does_not_count_as_stalled(start: Start) -> None:
+    engine = start(poll_s=3600)
+    before = engine.progress
+    wait_for(lambda: engine.progress > before, "a sign of life between two looks")
 
 
 def test_a_request_that_no_batch_answers_fails_after_some(service: BatchService, start: Start) -> None:
@@ -272,15 +218,6 @@ def test_a_program_that_fails_or_lacks_a_file_is_an_error(start: Start) -> None:
         ask(start(command=[sys.executable, "-c", "import sys; sys.exit(3)", "{input}", "{output}"]), 1)
     with pytest.raises(ValidationError, match=r"must hold \{output\}"):
         OpenAIBatchSettings(model="m", command=["vllm", "run-batch", "{input}"])
-
-
-def test_batches_are_found_on_any_page_of_the_list(start: Start) -> None:
-    server = start()._batches
-    assert isinstance(server, BatchServer)
-    file = server.upload(b"")
-    ids = {name: server.create(file, name) for name in "abcde"}
-    assert {name: server.find(name, 0.0) for name in "abcde"} == ids
-    assert server.find("f", 0.0) is None
 
 
 def scripted(body: dict[str, Any]) -> str:
