@@ -34,9 +34,9 @@ class Assembly:
     """Collects a graph: `nodes` and `edges` take batches in any order, `finish` gives the graph.
 
     Node and edge order are those of the rows. Arrays are Arrow strings of equal length, without nulls. Names
-    become Unicode NFC without blanks around them, other texts stay unchanged. `unknown_nodes`, `unnamed_nodes` and
-    `duplicate_nodes` of the settings say how faulty rows are treated; nodes without a name are kept with the name ""
-    (reduction drops them) unless they are an error.
+    become Unicode NFC, other texts stay unchanged. `unknown_nodes`, `unnamed_nodes` and `duplicate_nodes` of the
+    settings say how faulty rows are treated; nodes without a name are kept with the name "" (reduction drops them)
+    unless they are an error.
     """
 
     def __init__(self, settings: GraphConfig) -> None:
@@ -189,7 +189,8 @@ class Assembly:
         names = pa.concat_arrays(self._nodes.columns.pop("name"))
         if not row_mask.all():
             names = names.filter(pa.array(row_mask))
-        unnamed = pc.equal(names, "").to_numpy(zero_copy_only=False)
+        blank = pc.equal(pc.utf8_trim_whitespace(names), "")
+        unnamed = blank.to_numpy(zero_copy_only=False)
         if named_by_id and unnamed.all():
             return ids
         if self._settings.unnamed_nodes == "error" and unnamed.any():
@@ -200,7 +201,7 @@ class Assembly:
                 + _more(int(unnamed.sum()) - 1, "such node"),
                 "name it, or set graph.unnamed_nodes: drop, which leaves such nodes out, as published",
             )
-        return names
+        return pc.if_else(blank, pa.scalar("", pa.large_string()), names) if unnamed.any() else names
 
 
 class _Batches:
@@ -269,11 +270,8 @@ class _Batches:
 
 
 def _normalized(names: pa.Array) -> pa.Array:
-    """The names in NFC without blanks around them, which XML writers add and answers would keep.
-
-    Arrow sorts a run of accents in quadratic time, so Python normalises long names.
-    """
-    names = pc.utf8_trim_whitespace(names.cast(pa.large_string()))
+    """The names in NFC. Arrow sorts a run of accents in quadratic time, so Python normalises long names."""
+    names = names.cast(pa.large_string())
     if (pc.max(pc.binary_length(names)).as_py() or 0) <= _LONG_NAME:
         return pc.utf8_normalize(names, "NFC")
     return pa.array([normalized("NFC", name) for name in names.to_pylist()], pa.large_string())

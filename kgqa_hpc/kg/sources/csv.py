@@ -2,9 +2,9 @@
 
 csv reads nodes (id, name, type) and edges (source_id, target_id, type), or edges alone. The first line names the
 columns; their order is free, `columns` and `edge_columns` map other names, and further columns are properties. The
-separator is read off the first line. Ids, names and types are text: an id 007 or a gene called NA stays as it is, but
-for blanks around names. Plain or compressed, UTF-8, fields with separators or line ends in double quotes. Without a
-node table the nodes are the ends of the edges, named by their ids.
+separator is read off the first line. Ids, names and types are text: an id 007 or a gene called NA stays as it is.
+Plain or compressed, UTF-8, fields with separators or line ends in double quotes. Without a node table the nodes are
+the ends of the edges, named by their ids.
 
 triples reads one file of subject, predicate and object. Tab-separated files have no quoting: each tab ends a field,
 each line end a triple. With other separators, fields that contain the separator are in double quotes. The separator
