@@ -16,7 +16,7 @@ task with xxhash below 4.
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from itertools import chain, islice
 from pathlib import Path
 from typing import Any, ClassVar
@@ -27,6 +27,7 @@ from kgqa_hpc.dataset.card import templates
 from kgqa_hpc.dataset.files import THINKING, TRAIN, ExportSource
 from kgqa_hpc.errors import InputError
 from kgqa_hpc.steps.item import choices_of, right_letter, with_choices
+from kgqa_hpc.terminal import note
 from kgqa_hpc.text.plain_text import csv_lines
 
 Record = dict[str, Any]
@@ -60,29 +61,19 @@ class _Values:
     suffix = "jsonl"
 
     def write(self, source: ExportSource, folder: Path) -> None:
-        """Raises InputError if there are records and all are left out."""
-        fits = set[bool]()
-
-        def lines(split: str) -> Iterator[bytes]:
-            for record in source.records(split):
-                value = self.value(record)
-                fits.add(value is not None)
-                if value is not None:
-                    yield orjson.dumps(value)
-
+        empty = True
         for split in source.splits:
             with (folder / f"{split}.{self.suffix}").open("wb") as file:
-                values = lines(split)
+                values = map(orjson.dumps, filter(None, map(self.value, source.records(split))))
                 if self.suffix == "json":
                     file.write(b"[\n" + next(values, b""))
                     file.writelines(b",\n" + value for value in values)
                     file.write(b"\n]\n")
                 else:
                     file.writelines(value + b"\n" for value in values)
-        if fits == {False}:
-            raise InputError(
-                f"no record has what {self.name} holds", f"kgqa list exports {self.name} describes it"
-            )
+                empty &= file.tell() <= len("[\n\n]\n")
+        if empty:
+            note(f"note: no record has what {self.name} holds; its files are empty")
 
 
 def _format(suffix: str) -> Callable[[Callable[[Record], Line | None]], type[_Values]]:
