@@ -55,9 +55,9 @@ def test_a_way_is_worded_by_its_relations_and_directions(way, text):
     assert question(SENTENCES, "Ataxia", way) == text
 
 
-def _run(folder, **word):
+def _run(folder, relation="causes", **word):
     nodes = [("g", "BRCA {asked} 1", "gene"), ("d", "Ovarian cancer", "disease"), ("p", "Pain", "sign")]
-    write_tables(folder, nodes, [("g", "d", "causes"), ("d", "p", "shows")])
+    write_tables(folder, nodes, [("g", "d", relation), ("d", "p", "shows")])
     graph = {"source": "csv", "nodes": str(folder / "nodes.csv"), "edges": str(folder / "edges.csv")}
     return Run.from_config(
         {
@@ -70,9 +70,10 @@ def _run(folder, **word):
     )
 
 
-def test_a_run_without_any_model_is_worded_and_verified(tmp_path):
+@pytest.mark.parametrize("relation", ["causes", "<causes>", "causes---often"])
+def test_a_run_without_any_model_is_worded_and_verified(tmp_path, relation):
     causes = {"forward": "Which disease is caused by {given}?", "backward": "Which gene causes {given}?"}
-    counts = _run(tmp_path, template={"causes": causes}).all()
+    counts = _run(tmp_path, relation, template={relation: causes}).all()
     pairs = {record["question"]: record["answer"] for record in counts.dataset.records()}
     assert pairs == {
         "Which disease is caused by BRCA {asked} 1?": "Ovarian cancer",
