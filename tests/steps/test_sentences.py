@@ -2,9 +2,10 @@
 
 import pytest
 
-from kgqa_hpc.errors import ConfigError
+from kgqa_hpc.errors import ConfigError, InputError
 from kgqa_hpc.run import Run
 from kgqa_hpc.steps.pair import SHIPPED, WordSettings, question
+from kgqa_hpc.trials.replay import replay
 from tests.project import write_tables
 
 SENTENCES = WordSettings(
@@ -83,6 +84,13 @@ def test_a_run_without_any_model_is_worded_and_verified(tmp_path, relation):
         "word: no sentence for shows backward": 1,
         "word: no sentence for shows forward": 1,
     }
+
+
+def test_an_item_worded_by_a_sentence_has_no_request_to_replay(tmp_path):
+    made = _run(tmp_path, template={"shows": "Which {asked} goes with {given}?"}).all()
+    anchor = next(iter(made.dataset.records()))["id"]
+    with pytest.raises(InputError, match="no step asked an engine about it"):
+        replay(tmp_path / "run", anchor)
 
 
 @pytest.mark.parametrize(
