@@ -8,7 +8,7 @@ the graph, not for its files.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -77,15 +77,18 @@ class Assembly:
         *,
         declare: Declare | None = None,
         defaults: tuple[str, str] | None = None,
+        left_out: Sequence[str] = (),
     ) -> KnowledgeGraph:
         """Build the graph of all batches; the graph's attributes count the dropped rows.
 
         `declare` gives names and types to the nodes that only edges mention, in order of appearance; without
         it such nodes are unknown. With `defaults` (node type, edge type), a graph without any node name gets
-        its ids as names, and a graph without any type gets the default types.
+        its ids as names, and nodes and edges without a type get the default types. Edges of the nodes `left_out` are
+        dropped like those of unknown nodes, without an error.
 
         Raises GraphFormatError with file and line, EmptyGraphError when there is no node or no edge.
         """
+        left_out_codes = self._ids.numbers(pa.array(left_out, pa.large_string()))
         texts, files = self._ids.texts(), (self._nodes.files(), self._edges.files())
         node, source, target = (
             self._nodes.codes("node"),
@@ -102,7 +105,7 @@ class Assembly:
             node = np.append(node, only_in_edges)
         row_mask = self._first_rows(node, texts)
         order = node[row_mask]
-        source, target, has_ends = self._ends(order, source, target, texts)
+        source, target, has_ends = self._ends(order, source, target, texts, left_out_codes)
         if not len(order):
             cure = "give at least one row after the header"
             raise EmptyGraphError(f"{files[0] or files[1]} has no node", cure)
@@ -162,22 +165,23 @@ class Assembly:
         return is_first
 
     def _ends(
-        self, order: Codes, sources: Codes, targets: Codes, texts: pa.Array
+        self, order: Codes, sources: Codes, targets: Codes, texts: pa.Array, left_out: Codes
     ) -> tuple[Codes, Codes, Mask]:
         """Node positions of both ends of each edge (-1: unknown), and the mask of edges with known ends."""
         position = np.full(len(texts), -1, np.int32)
         position[order] = np.arange(len(order), dtype=np.int32)
         source, target = position[sources], position[targets]
         has_ends = (source >= 0) & (target >= 0)
-        if self._settings.unknown_nodes == "error" and not has_ends.all():
-            row = int(np.argmin(has_ends))
+        unknown = ~(has_ends | np.isin(sources, left_out) | np.isin(targets, left_out))
+        if self._settings.unknown_nodes == "error" and unknown.any():
+            row = int(np.argmax(unknown))
             end, codes = ("source", sources) if source[row] < 0 else ("target", targets)
             text = texts[codes[row]]
             stripped = pc.index(texts, text.as_py().strip()).as_py()
             spaces = stripped >= 0 and position[stripped] >= 0
             raise GraphFormatError(
                 f"{' '.join(self._edges.place(row))}: {end} {_shown(text)} is not in {self._nodes.files()}"
-                + _more(int((~has_ends).sum()) - 1, "such edge"),
+                + _more(int(unknown.sum()) - 1, "such edge"),
                 "the node file has it without the spaces around it"
                 if spaces
                 else "add it there, or run with --unknown-nodes drop"
@@ -242,9 +246,11 @@ class _Batches:
     def finish(self, keep: Mask, default: str | None) -> tuple[Codes, tuple[str, ...], dict[str, pa.Array]]:
         """Type codes of the rows to keep, the types they have, and the properties any of them has.
 
-        The columns are forgotten. `default` is the type of rows none of which has one.
+        The columns are forgotten. `default` is the type of rows without one.
         """
-        codes, names = self.codes("type"), list(self._types)
+        codes, names = self.codes("type"), [name or default or "" for name in self._types]
+        if len(distinct := list(dict.fromkeys(names))) < len(names):
+            codes, names = np.array([distinct.index(name) for name in names], np.int32)[codes], distinct
         if not keep.all():
             used = pa.array(codes[keep]).dictionary_encode()
             codes, names = used.indices.to_numpy(), [names[code] for code in used.dictionary.to_pylist()]
@@ -255,7 +261,7 @@ class _Batches:
             if column.null_count < len(column):
                 properties[name.removeprefix(_PROPERTY)] = column
         self.columns.clear()
-        return codes, (default,) if default is not None and names == [""] else tuple(names), properties
+        return codes, tuple(names), properties
 
     def place(self, row: int) -> tuple[str, str]:
         """File and line of a row, counted over all batches, as errors say them."""

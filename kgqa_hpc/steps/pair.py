@@ -25,7 +25,7 @@ from pydantic import AfterValidator, BeforeValidator, Field
 from kgqa_hpc.columns import Column
 from kgqa_hpc.engines.engine import Response
 from kgqa_hpc.errors import PromptError
-from kgqa_hpc.prompts.safe_text import TEXT_LENGTH, clean_text
+from kgqa_hpc.prompts.safe_text import TEXT_LENGTH, clean_name, clean_text
 from kgqa_hpc.registry import did_you_mean
 from kgqa_hpc.settings import Settings, StepSettings, later_key
 from kgqa_hpc.steps.decision import first_false
@@ -162,6 +162,8 @@ class Word(Step):
     def __init__(self, settings: Any, prompt: Any, context: Any) -> None:
         super().__init__(settings, prompt, context)
         kind = context.kind
+        # By the names that the variables of an anchor have.
+        self._sentences = {clean_name(name): text for name, text in (settings.template or {}).items()}
         if settings.template is not None and way_of(kind.variables(kind.sample)) is None:
             raise PromptError(
                 f"step {self.label}: anchors of kind {kind.name} cannot be worded by a template",
@@ -187,7 +189,7 @@ class Word(Step):
     def compute(self, item: Item) -> Outcome:
         """Fill the template with the node's name as the graph spells it."""
         way = way_of(self.context.kind.variables(item.anchor)) or []
-        text = question(self.settings.template, item.anchor.nodes[0].name, way)
+        text = question(self._sentences, item.anchor.nodes[0].name, way)
         if text is None:
             edges = (f"{relation} {'forward' if out else 'backward'}" for _, relation, out, _ in way)
             return Reject(f"{self.label}: no sentence for {', then '.join(edges)}")

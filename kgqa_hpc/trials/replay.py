@@ -33,8 +33,13 @@ def replay(folder: Path, anchor_id: str, *, trust: bool = False) -> dict[str, An
     run, config = open_run(folder)
     require_agreed(run, config.plain(), trust=trust)
     anchor, record = recorded(run, config, anchor_id)
-    if record is None or not record["trace"]:
+    if record is None:
         raise InputError(f"{anchor.id}: was asked nothing yet", f"kgqa run {shell_word(folder)}")
+    if not record["trace"]:
+        raise InputError(
+            f"{anchor.id}: no step asked an engine about it",
+            f"kgqa explain {shell_word(folder)} {anchor.id}",
+        )
     prompts = kept_prompts(run)
     chains = {entry.name: build_chain(config, entry.name, prompts=prompts) for entry in config.passes}
     steps = {step.label: step for chain in chains.values() for step in chain}

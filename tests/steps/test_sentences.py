@@ -2,9 +2,10 @@
 
 import pytest
 
-from kgqa_hpc.errors import ConfigError
+from kgqa_hpc.errors import ConfigError, InputError
 from kgqa_hpc.run import Run
 from kgqa_hpc.steps.pair import SHIPPED, WordSettings, question
+from kgqa_hpc.trials.replay import replay
 from tests.project import write_tables
 
 SENTENCES = WordSettings(
@@ -55,9 +56,9 @@ def test_a_way_is_worded_by_its_relations_and_directions(way, text):
     assert question(SENTENCES, "Ataxia", way) == text
 
 
-def _run(folder, **word):
+def _run(folder, relation="causes", **word):
     nodes = [("g", "BRCA {asked} 1", "gene"), ("d", "Ovarian cancer", "disease"), ("p", "Pain", "sign")]
-    write_tables(folder, nodes, [("g", "d", "causes"), ("d", "p", "shows")])
+    write_tables(folder, nodes, [("g", "d", relation), ("d", "p", "shows")])
     graph = {"source": "csv", "nodes": str(folder / "nodes.csv"), "edges": str(folder / "edges.csv")}
     return Run.from_config(
         {
@@ -70,9 +71,10 @@ def _run(folder, **word):
     )
 
 
-def test_a_run_without_any_model_is_worded_and_verified(tmp_path):
+@pytest.mark.parametrize("relation", ["causes", "<causes>", "causes---often"])
+def test_a_run_without_any_model_is_worded_and_verified(tmp_path, relation):
     causes = {"forward": "Which disease is caused by {given}?", "backward": "Which gene causes {given}?"}
-    counts = _run(tmp_path, template={"causes": causes}).all()
+    counts = _run(tmp_path, relation, template={relation: causes}).all()
     pairs = {record["question"]: record["answer"] for record in counts.dataset.records()}
     assert pairs == {
         "Which disease is caused by BRCA {asked} 1?": "Ovarian cancer",
@@ -82,6 +84,13 @@ def test_a_run_without_any_model_is_worded_and_verified(tmp_path):
         "word: no sentence for shows backward": 1,
         "word: no sentence for shows forward": 1,
     }
+
+
+def test_an_item_worded_by_a_sentence_has_no_request_to_replay(tmp_path):
+    made = _run(tmp_path, template={"shows": "Which {asked} goes with {given}?"}).all()
+    anchor = next(iter(made.dataset.records()))["id"]
+    with pytest.raises(InputError, match="no step asked an engine about it"):
+        replay(tmp_path / "run", anchor)
 
 
 @pytest.mark.parametrize(

@@ -1,9 +1,9 @@
 """OBO, the flat format of biomedical ontologies: terms as nodes, `is_a` and `relationship` as edges.
 
 Edges point from child to parent. A node's type is its namespace, else the file's default-namespace. Obsolete
-terms, typedefs and instances are skipped, as are xref, intersection_of, disjoint_from and similar tags. Exact
-synonyms are the node property `synonyms`, joined by bars. A term that an edge names but the file lacks
-(common in excerpts) is an unknown node, reported with its line.
+terms and edges to them, typedefs and instances are skipped, as are xref, intersection_of, disjoint_from and
+similar tags. Exact synonyms are the node property `synonyms`, joined by bars. A term that an edge names but the
+file lacks (common in excerpts) is an unknown node, reported with its line.
 """
 
 import re
@@ -47,7 +47,7 @@ class Obo:
         """The graph of the file; nodes and edges keep its order."""
         path = Path(settings.path)
         assembly = Assembly(settings)
-        buffer, obsolete = Buffer(assembly, path.name), 0
+        buffer, obsolete = Buffer(assembly, path.name), list[str]()
         paragraphs = stanzas(path)
         header = next(paragraphs)
         namespace = header.first("default-namespace") or "term"
@@ -55,7 +55,7 @@ class Obo:
             if stanza.kind != "Term":
                 continue
             if stanza.first("is_obsolete") == "true":
-                obsolete += 1
+                obsolete.append(stanza.first("id"))
                 if settings.obsolete == "drop":
                     continue
             _add_term(buffer, stanza, namespace, path.name)
@@ -65,7 +65,8 @@ class Obo:
             attributes["version"] = version
         if imports := [value for tag, value, _ in header.tags if tag == "import"]:
             attributes["imports_not_read"] = ", ".join(imports)
-        return assembly.finish({**attributes, "obsolete_terms": obsolete})
+        left_out = obsolete if settings.obsolete == "drop" else ()
+        return assembly.finish({**attributes, "obsolete_terms": len(obsolete)}, left_out=left_out)
 
 
 @dataclass

@@ -142,7 +142,8 @@ def _triples(path: Path, prefixes: dict[str, str]) -> Iterator[tuple[Any, str, A
             refuse_other_encodings(path)
             line = f" line {problem.lineno:,}" if problem.lineno else ""
             raise GraphFormatError(
-                f"{path.name}{line}: {problem.msg}", "export or download it again"
+                f"{path.name}{line}: {problem.msg}",
+                f"export or download it again; if it is no {form.replace('_', ' ')}, give it its format's ending",
             ) from None
 
 

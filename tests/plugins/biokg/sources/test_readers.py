@@ -168,6 +168,8 @@ id: is_a\r
 name: is a\r
 """
 
+OBSOLETE = "[Term]\nid: A:1\nis_a: A:1\nis_a: A:2 ! gone\n\n[Term]\nid: A:2\nis_obsolete: true\n"
+
 # source: files by setting, further settings, expected facts (see `facts`)
 CASES = [
     ("oregano", OREGANO, {}, {
@@ -251,6 +253,8 @@ CASES = [
         "edges": [("A:1", "is_a", "A:2"), ("A:1", "part_of", "A:2"), ("A:1", "part_of", "A:2")],
         "obsolete_terms": 1, "imports_not_read": "other.obo",
         "node_properties": {"synonyms": ("large_string", [None, 'deux "2"|zwei'])}}),  # exact synonyms alone
+    ("obo", {"path": ("o.obo", OBSOLETE)}, {}, {"edges": [("A:1", "is_a", "A:1")], "dropped_edges_with_unknown_nodes": 1}),
+    ("obo", {"path": ("o.obo", OBSOLETE)}, {"obsolete": "keep"}, {"num_edges": 2}),
     ("rdf", {"path": ("o.ttl", TURTLE)}, {"curies": True}, {
         "ids": ["HP:1", "HP:2", "HP:3"], "names": ["fever", "untagged", "a"], "dropped_deprecated_terms": 1,
         "edges": [("HP:1", "rdfs:subClassOf", "HP:2"), ("HP:1", "BFO:50", "HP:3"), ("HP:1", "x:p", "HP:3")]}),
