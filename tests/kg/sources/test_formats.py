@@ -138,7 +138,7 @@ def entities(*ids):
             [NETWORKX],
             {},
             [("G1", "BRCA1 & co", "gene"), ("D1", "cancer", "disease")],
-            [("G1", "associates", "D1"), ("D1", "related_to", "G1")],
+            [("G1", "associates", "D1"), ("D1", "", "G1")],
         ),
         (
             "graphml",

@@ -143,7 +143,7 @@ def _triples(path: Path, prefixes: dict[str, str]) -> Iterator[tuple[Any, str, A
             line = f" line {problem.lineno:,}" if problem.lineno else ""
             raise GraphFormatError(
                 f"{path.name}{line}: {problem.msg}",
-                f"export or download it again; if it is no {form.replace('_', ' ')}, give it its format's ending",
+                f"export or download it again; if it is no {form}, give it its format's ending",
             ) from None
 
 
