@@ -78,7 +78,7 @@ def _load(call: str) -> Function:
             entry = pickle.loads(Path(call).read_bytes())
         else:
             entry = pkgutil.resolve_name(call)
-    except Exception as problem:
+    except (Exception, SystemExit) as problem:
         raise EngineConfigError(
             f"engine.call: {call} cannot be imported: {type(problem).__name__}: {problem}",
             "the module must lie in the working folder, on PYTHONPATH, or in an installed package",

@@ -176,7 +176,7 @@ class PoolEngine:
         def work(request: Request) -> None:
             try:
                 response = self.answer(request)
-            except Exception as problem:  # noqa: BLE001 - an exception fails this request alone
+            except BaseException as problem:  # noqa: BLE001 - also an exit or a panic fails this request alone
                 words = f"{type(problem).__name__}: {problem}"[:500]
                 response = Response(request.id, "", "error", error=words)
             mailbox.answer(response)

@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 from kgqa_hpc.config import load_config
 from kgqa_hpc.engines.engine import EngineSettings, Request, Response
 from kgqa_hpc.engines.process import EngineProcess
-from kgqa_hpc.errors import InputError
+from kgqa_hpc.errors import EngineError, InputError
 from kgqa_hpc.runs import open_run
 from kgqa_hpc.steps import STEPS
 from kgqa_hpc.trials.preview import Prompts, prompts_of, small_sample
@@ -123,7 +123,8 @@ def measure(
     """The measurement as plain data (docs/guide/engines.md, "kgqa bench"); `row_done` is called with it after each row.
 
     `prompts(n)` returns at most n requests. `batches` defaults to 1 and to 1, 1.5 and 2 times the engine's batch,
-    `number` (prompts per row) to three times the row's batch. Raises EngineConfigError, EngineDied.
+    `number` (prompts per row) to three times the row's batch. Raises EngineConfigError, and EngineError when the engine
+    dies or answers no request of a row.
     """
     engine = EngineProcess(settings, log, STALL_S)
     try:
@@ -201,6 +202,9 @@ def _row(
     reading.end = max((exchange.answered for exchange in reading.exchanges), default=reading.start)
     timed = _push(engine, supply.take(number, **({} if mode == "guided" else {"schema": None})), size)
     answered = [e.response for e in timed.exchanges if e.response.finish in ("stop", "length")]
+    if not answered:
+        words = next((e.response.error for e in timed.exchanges if e.response.error), "no answer")
+        raise EngineError(f"all {number} requests failed: {words}", "mend it and measure again")
     prompt = sum(response.prompt_tokens for response in answered)
     written = sum(response.completion_tokens for response in answered)
     return {
@@ -217,7 +221,7 @@ def _row(
         "first_token_s": _spread(reading),
         "latency_s": _spread(timed),
         "prefix_hit_share": round(sum(r.cached_tokens for r in answered) / prompt, 4) if prompt else None,
-        "mean_answer_tokens": round(written / len(answered), 1) if answered else None,
+        "mean_answer_tokens": round(written / len(answered), 1),
         **gpu.between(timed.start, timed.end),
     }
 
@@ -232,7 +236,7 @@ def _spread(timed: Timed) -> dict[str, float | None]:
 def _summary(rows: Sequence[dict[str, Any]], source: Prompts) -> dict[str, Any]:
     best = max((r for r in rows if r["mode"] == "guided"), key=lambda r: r["decode_tokens_per_s"])
     free = next((r["decode_tokens_per_s"] for r in rows if r["mode"] == "unguided"), None)
-    tokens = (best["mean_answer_tokens"] or 0) * source.per_item
+    tokens = best["mean_answer_tokens"] * source.per_item
     return {
         "best": {
             **{key: best[key] for key in ("batch", "decode_tokens_per_s", "mean_answer_tokens")},

@@ -12,7 +12,7 @@ import pytest
 from kgqa_hpc.config import parse_config
 from kgqa_hpc.engines.engine import Request, Response
 from kgqa_hpc.engines.registry import parse_engine
-from kgqa_hpc.errors import InputError
+from kgqa_hpc.errors import EngineError, InputError
 from kgqa_hpc.status.forecast import item_pace, read_bench
 from kgqa_hpc.trials import bench as bench_module
 from kgqa_hpc.trials.bench import Exchange, GpuWatch, Timed, header, measure, row_line, summary
@@ -92,6 +92,12 @@ def test_prompts_that_are_too_few_are_sent_again_and_counted(tmp_path: Path) -> 
     document = measure(settings, lambda number: Prompts(requests(5)), tmp_path / "engine.log", batches=[2])
     assert [row["repeated"] for row in document["rows"]] == [4, 8]
     assert "4 prompts sent before" in row_line(document["rows"][0])
+
+
+def test_an_engine_that_answers_nothing_has_no_speed(tmp_path: Path) -> None:
+    settings = parse_engine({"kind": "scripted", "faults": {"error": 1.0}})
+    with pytest.raises(EngineError, match="all 4 requests failed: scripted"):
+        measure(settings, prompts, tmp_path / "engine.log", batches=[1])
 
 
 def test_the_prompts_are_those_of_all_steps_in_the_mix_of_a_run(tmp_path: Path) -> None:

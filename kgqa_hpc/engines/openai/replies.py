@@ -116,7 +116,8 @@ def read_answer(request: Request, body: Any) -> Response:
     if isinstance(refusal, str) and refusal:
         finish, text = "refusal", refusal
     if finish == "refusal":
-        error = f"refused: {clean.one_line(text or str(reason))}"
+        text = text or str(reason)
+        error = f"refused: {clean.one_line(text)}"
     elif finish == "error":
         cause = choice.get("error") or f"finish_reason {reason}"
         error = f"the model did not answer: {clean.one_line(str(cause))}"

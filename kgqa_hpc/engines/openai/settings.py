@@ -132,7 +132,7 @@ class ChatSettings(EngineSettings):
                 good = False
             if not good:
                 raise ValueError("must be an address such as http://host:8000/v1")
-            if parts.username or parts.password or "key=" in parts.query:
+            if parts.username or parts.password or _SECRET.search(parts.query):
                 raise ValueError("must not hold a key: the key comes from the environment (api_key_env)")
         return value
 

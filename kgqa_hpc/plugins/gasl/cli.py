@@ -206,6 +206,7 @@ def asking(path: Path) -> Iterator[Model]:
     """
     from pydantic import ValidationError
 
+    from kgqa_hpc.engines.clean import Redactor
     from kgqa_hpc.engines.mailbox import Mailbox
     from kgqa_hpc.engines.registry import ENGINES, parse_engine
     from kgqa_hpc.plugins.gasl.world import ANSWER_FIELDS
@@ -223,7 +224,7 @@ def asking(path: Path) -> Iterator[Model]:
         raise ConfigError(f"{path}: not the settings of an engine: {'; '.join(lines)}") from None
     except ValueError as problem:
         raise ConfigError(f"{path}: not the settings of an engine: it {problem}") from None
-    engine = ENGINES.get(settings.kind)(settings)
+    engine, redact = ENGINES.get(settings.kind)(settings), Redactor(settings.secret_names)
 
     def ask(prompts: Sequence[Prompt]) -> Sequence[Any]:
         """One answer for each prompt; None where it fails or does not parse."""
@@ -232,7 +233,7 @@ def asking(path: Path) -> Iterator[Model]:
         answers: list[Any] = [None] * len(prompts)
         for response in engine.generate(Mailbox.holding(requests)):
             try:
-                content = parse_json(response.text) if response.finish == "stop" else None
+                content = parse_json(redact.text(response.text)) if response.finish == "stop" else None
             except orjson.JSONDecodeError:
                 continue
             if isinstance(content, dict):

@@ -181,7 +181,10 @@ def test_the_key_is_in_no_answer_and_no_error(
         start()
 
 
-@pytest.mark.parametrize("url", ["http://user:secret@host/v1", "http://host/v1?api_key=secret", "host:80"])
+@pytest.mark.parametrize(
+    "url",
+    ["http://user:secret@host/v1", "http://host/v1?api_key=secret", "http://host/v1?token=secret", "host:80"],
+)
 def test_an_address_that_holds_a_key_or_is_none_is_refused_without_repeating_it(url: str) -> None:
     with pytest.raises(ValueError, match="must") as caught:
         OpenAISettings(model="m", base_url=url)

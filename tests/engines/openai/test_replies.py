@@ -81,7 +81,8 @@ def test_only_a_known_reason_to_stop_makes_an_answer(reason: Any, finish: str) -
 def test_a_filtered_answer_may_come_without_a_message() -> None:
     body = {"choices": [{"index": 0, "finish_reason": "content_filter: PROHIBITED_CONTENT"}]}
     response = read_answer(ASKED, body)
-    assert (response.finish, response.error) == ("refusal", "refused: content_filter: PROHIBITED_CONTENT")
+    assert (response.finish, response.text) == ("refusal", "content_filter: PROHIBITED_CONTENT")
+    assert response.error == f"refused: {response.text}"
 
 
 def test_a_page_in_place_of_an_answer_is_quoted() -> None:

@@ -3,6 +3,7 @@
 import json
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -10,9 +11,10 @@ from kgqa_hpc.errors import ConfigError, InputError
 from kgqa_hpc.kg.file import write_graph
 from kgqa_hpc.plugins.gasl.cli import asking, run_script
 from kgqa_hpc.plugins.gasl.graph import read_tables
-from kgqa_hpc.plugins.gasl.world import Prompt
+from kgqa_hpc.plugins.gasl.world import ANSWER_FIELDS, Prompt
 from tests import command
 from tests.kg.conftest import load_source
+from tests.servers import QuietHandler, chat_server, completion
 
 kgqa = partial(command.kgqa, "gasl")
 
@@ -128,6 +130,21 @@ def test_what_an_engine_fails_to_answer_is_none(tmp_path: Path) -> None:
     settings.write_text("kind: scripted\nfaults: {garbage: 1.0}\n", encoding="utf-8")
     with asking(settings) as ask:
         assert ask([Prompt("PROCESS", "name it", "a", {"id": "a"})]) == [None]
+
+
+def test_a_key_that_a_server_echoes_is_in_no_answer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ECHOED_KEY", "sk-known-value-0123456789")
+    settings = tmp_path / "engine.yaml"
+
+    def echo(handler: QuietHandler, body: Any) -> Any:
+        said = dict.fromkeys(ANSWER_FIELDS.values(), handler.headers["Authorization"])
+        return 200, completion(json.dumps(said)), {}
+
+    with chat_server(echo) as address:
+        keys = {"kind": "openai", "model": "m", "base_url": address, "api_key_env": "ECHOED_KEY"}
+        settings.write_text(json.dumps(keys | {"structured": "none"}), encoding="utf-8")
+        with asking(settings) as ask:
+            assert ask([Prompt("PROCESS", "name it", "a", {"id": "a"})]) == ["Bearer ***"]
 
 
 @pytest.mark.parametrize("text", ["kind: nope", "- 1", "a: [", "engine: {kind: scripted, speed: 3}"])
