@@ -54,6 +54,7 @@ def test_a_bare_machine_can_still_run_one_process_and_each_failed_check_says_how
     assert doctor.exit_code(checks) == 0
     assert {"mpiexec", "slurm", "apptainer", "gpu"} <= {check.name for check in checks if not check.ok}
     assert [check.name for check in checks if not check.ok and not check.fix] == []
+    assert [check.name for check in checks if not check.detail] == []
     assert len({check.name for check in checks}) == len(checks)
 
 

@@ -122,7 +122,7 @@ def submit(
         options={name: value for name, _, value in pairs},
     )
     jobs = room.submit(run, resources, STAGES, cluster=cluster, dry_run=dry_run)
-    lines = (job["script"] if dry_run else f"{job['name']:<9} {job['job']}" for job in jobs)
+    lines = (job["script"] if dry_run else f"{job['name']:<14} {job['job']}" for job in jobs)
     print_result(jobs, "\n".join(lines), as_json)
 
 

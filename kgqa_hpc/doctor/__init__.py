@@ -83,8 +83,9 @@ def _registries(timeout: float) -> list[Check]:
             except InputError as problem:
                 broken.append(Check(label, False, problem.message, problem.cure))
         own_names = ", ".join(name for name in origins if name not in foreign)
-        foreign_names = "".join(f"; {name} of {origin}" for name, origin in foreign.items())
-        checks += broken or [Check(label, True, f"{own_names}{foreign_names}")]
+        foreign_names = (f"{name} of {origin}" for name, origin in foreign.items())
+        names = "; ".join(filter(None, [own_names, *foreign_names]))
+        checks += broken or [Check(label, True, names or "none")]
     return checks
 
 

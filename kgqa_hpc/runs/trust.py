@@ -134,7 +134,9 @@ def load_plugins(run: RunFolder, config: Mapping[str, Any]) -> None:
         try:
             require_own(run, f"plugins: {name} is a program that would run here")
         except InputError as problem:
-            raise InputError(problem.message, f"read it, then copy the run: cp -r {run.path} MINE") from None
+            raise InputError(
+                problem.message, f"read it, then copy the run: cp -r {shell_word(run.path)} MINE"
+            ) from None
         if file_digest(path) != recorded.get(name, {}).get("source"):
             raise FingerprintMismatch(
                 f"{path}: was changed since this run was made", "put the file back that was there"

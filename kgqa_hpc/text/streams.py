@@ -131,7 +131,7 @@ class TextStream(io.RawIOBase):
             self._file: Any = open_bytes(path)
         except FileNotFoundError:
             raise error(
-                f"{path}: no such file", "check the path; relative ones start where the configuration lies"
+                f"{path}: no such file", "check the path; those in a configuration start where it lies"
             ) from None
         except OSError as problem:
             raise error(f"{path}: cannot be read: {problem.strerror}") from None
