@@ -38,9 +38,8 @@ _FINISH: dict[Any, Finish] = {
     "max_tokens": "length",
     "content_filter": "refusal",
     "refusal": "refusal",
-    **dict.fromkeys(
-        ("safety", "recitation", "blocklist", "prohibited_content", "spii"), "refusal"
-    ),  # Gemini's
+    # Gemini's
+    **dict.fromkeys(("safety", "recitation", "blocklist", "prohibited_content", "spii"), "refusal"),
 }
 _PART = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)")
 _SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
@@ -91,9 +90,8 @@ def read_answer(request: Request, body: Any) -> Response:
     """The response to `request`. Raises ValueError for a body without a choice."""
     try:
         choice = body["choices"][0]
-        reason = choice.get(
-            "finish_reason"
-        )  # Gemini's may have details after a colon, and come without a message
+        # Gemini's may have details after a colon, and no message beside it.
+        reason = choice.get("finish_reason")
         finish = _FINISH.get(reason.lower().partition(":")[0] if isinstance(reason, str) else None, "error")
         message = dict_of(choice.get("message")) if finish == "refusal" else choice["message"]
         content, refusal = message.get("content"), message.get("refusal")
