@@ -108,6 +108,8 @@ def _is_complete(values: Mapping[str, Any], types: Mapping[str, Type], complete:
     for value, kind in zip(values.values(), types.values(), strict=True):
         if kind.__class__ is dict:
             whole = id(value) in complete or (isinstance(value, dict) and _is_complete(value, kind, complete))
+        elif value.__class__ is int:
+            whole = kind == "int64" and value in INT64
         else:
             whole = kind == _PLAIN.get(value.__class__) or value is None or kind == _type_of(value) != JSON
         if not whole:

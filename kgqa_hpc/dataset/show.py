@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from kgqa_hpc.columns import COMMON_NAMES
 from kgqa_hpc.dataset.files import (
@@ -16,6 +16,7 @@ from kgqa_hpc.dataset.files import (
 )
 from kgqa_hpc.errors import InputError
 from kgqa_hpc.steps.item import choices_of
+from kgqa_hpc.store.atomic import disk_errors
 from kgqa_hpc.text.plain_text import plain_line, shell_word
 
 _OMITTED = COMMON_NAMES | {"status", "attempts"}  # members shown elsewhere, or the same for the whole run
@@ -59,19 +60,16 @@ def render(records: list[dict[str, Any]]) -> str:
 
 
 def why_none(folder: Path, which: Which) -> str:
-    """A sentence for an empty list: the number of records in the other files, and the command that shows them."""
-    dataset = open_folder(folder).dataset
-    numbers = {
-        name: sum(1 for _ in read_records(dataset, name))
-        for name in ("accepted", "rejected", "lost")
-        if (dataset / f"{name}.jsonl").is_file()
-    }
-    files = [
-        f"{n:,} {name}: kgqa show {shell_word(folder)} --{name}"
-        for name, n in numbers.items()
-        if n and name != which
-    ]
-    return "\n".join([f"none {which}", *files])
+    """A sentence for an empty list: the number of records in every file, and the commands that show the others."""
+    dataset, numbers = open_folder(folder).dataset, dict[str, int]()
+    for path in (dataset / f"{name}.jsonl" for name in get_args(Which)):
+        if path.is_file():
+            with disk_errors(path), path.open("rb") as lines:
+                numbers[path.stem] = sum(1 for _ in lines)
+    number = numbers.pop(which, 0)
+    files = [f"{n:,} {name}: kgqa show {shell_word(folder)} --{name}" for name, n in numbers.items() if n]
+    head = f"none of the {number:,} {which} records fits" if number else f"none {which}"
+    return "\n".join([head, *files])
 
 
 def _lines(record: dict[str, Any]) -> Iterator[str]:

@@ -52,8 +52,9 @@ def test_a_group_and_a_number_narrow_what_is_shown(folder: Path) -> None:
 
 
 def test_an_empty_answer_names_the_records_that_are_there(folder: Path) -> None:
+    number = len(show(folder, "accepted", number=1000))
     lines = why_none(folder, "accepted").splitlines()
-    assert lines[0] == "none accepted"
+    assert lines[0] == f"none of the {number} accepted records fits"
     assert lines[1].endswith(f"rejected: kgqa show {folder} --rejected")
     assert "accepted: kgqa show" in why_none(folder, "lost")
 
