@@ -7,12 +7,10 @@ are type-token curves, and topics on a UMAP of the texts (QAProt, Figures 2 and 
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from itertools import chain
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pandas as pd
 from numpy.typing import NDArray
 
 from kgqa_hpc.errors import InputError
@@ -30,19 +28,25 @@ _Gram = tuple[str, ...]
 
 def distinct_n(texts: Sequence[str], n: int) -> float | None:
     """Distinct n-grams divided by all n-grams, within texts; None if there is none."""
-    grams = [gram for text in texts for gram in _ngrams(words(text), n)]
-    return len(set(grams)) / len(grams) if grams else None
+    total, distinct = 0, set[_Gram]()
+    for text in texts:
+        grams = _ngrams(words(text), n)
+        total += len(grams)
+        distinct.update(grams)
+    return len(distinct) / total if total else None
 
 
 def type_token_curve(texts: Sequence[str], points: int = 50, seed: int = 0) -> list[tuple[int, float]]:
     """(tokens, types / tokens) at about evenly spaced points while texts are read in seeded random order."""
-    order = np.random.default_rng(seed).permutation(len(texts))
-    tokens = [words(texts[position]) for position in order]
-    read = np.cumsum([len(text_words) for text_words in tokens])
-    types = np.cumsum(~pd.Series(chain.from_iterable(tokens), dtype=object).duplicated())
-    marks = np.unique(np.linspace(1, len(texts), min(points, len(texts))).astype(int))
-    ends = [int(end) for end in read[marks - 1] if end]
-    return [(end, int(types[end - 1]) / end) for end in ends]
+    marks = set(np.linspace(1, len(texts), min(points, len(texts))).astype(int).tolist())
+    curve, types, tokens = [], set[str](), 0
+    for number, position in enumerate(np.random.default_rng(seed).permutation(len(texts)), start=1):
+        read = words(texts[position])
+        tokens += len(read)
+        types.update(read)
+        if number in marks and tokens:
+            curve.append((tokens, len(types) / tokens))
+    return curve
 
 
 def self_bleu(texts: Sequence[str], *, sample: int = 500, seed: int = 0) -> float | None:
@@ -153,7 +157,7 @@ def measures(
 
     The Vendi score is of `embeddings` (n, d) where they are given, else of TF-IDF vectors.
     """
-    tokens = [word for text in texts for word in words(text)]
+    tokens = Counter(word for text in texts for word in words(text))
     few = drawn(len(texts), _VENDI_TEXTS, seed)
     if embeddings is None:
         vectors = tf_idf([texts[i] for i in few], min_texts=1)[0].toarray()
@@ -162,8 +166,8 @@ def measures(
     topics = zip(grouped.sizes, grouped.terms, strict=True)
     return {
         "texts": len(texts),
-        "tokens": len(tokens),
-        "types": len(set(tokens)),
+        "tokens": tokens.total(),
+        "types": len(tokens),
         "distinct": {str(n): distinct_n(texts, n) for n in range(1, ORDER + 1)},
         "self_bleu": self_bleu(texts, seed=seed),
         "vendi": vendi_score(vectors),

@@ -11,6 +11,7 @@ Titles are clustered over all records of the run's source, so each worker finds 
 """
 
 import re
+from array import array
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -18,7 +19,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pandas as pd
 from numpy.typing import NDArray
 from pydantic import Field
 
@@ -72,11 +72,16 @@ def tf_idf(texts: Sequence[str], *, min_texts: int = 2) -> tuple[Any, list[str]]
     """
     from scipy.sparse import csr_matrix
 
-    rows = [(row, word) for row, text in enumerate(texts) for word in words(text)]
-    rows = [(row, word) for row, word in rows if word not in STOP_WORDS and not word.isdigit()]
-    table = pd.DataFrame(rows, columns=["row", "word"])
-    codes, terms = pd.factorize(table["word"], sort=True)
-    counts = csr_matrix((np.ones(len(codes)), (table["row"], codes)), shape=(len(texts), len(terms)))
+    numbers: dict[str, int] = {}
+    ends, codes = [0], array("q")  # eight bytes per word: there may be a hundred million
+    for text in texts:
+        chosen = (word for word in words(text) if word not in STOP_WORDS and not word.isdigit())
+        codes.extend(numbers.setdefault(word, len(numbers)) for word in chosen)
+        ends.append(len(codes))
+    terms = sorted(numbers)
+    order = [numbers[term] for term in terms]
+    counts = csr_matrix((np.ones(len(codes)), codes, ends), shape=(len(texts), len(terms)))[:, order]
+    counts.sum_duplicates()
     in_texts = counts.getnnz(axis=0)
     frequent = in_texts >= min_texts
     matrix = counts[:, frequent]
@@ -84,7 +89,7 @@ def tf_idf(texts: Sequence[str], *, min_texts: int = 2) -> tuple[Any, list[str]]
     matrix.data = (1 + np.log(matrix.data)) * idf[matrix.indices]
     norms = np.sqrt(matrix.multiply(matrix).sum(axis=1)).A1
     matrix.data /= np.repeat(norms, np.diff(matrix.indptr))
-    return matrix, terms[frequent].tolist()
+    return matrix, np.array(terms, object)[frequent].tolist()
 
 
 def embed(folder: Path, texts: Sequence[str], progress: Progress | None = None) -> Floats:
