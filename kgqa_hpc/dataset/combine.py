@@ -162,6 +162,7 @@ def _stage(runs: Sequence[RunFolder], where: str, scratch: Path) -> Staged:
     its id. Members of a record that its run lacks are null.
     """
     columns, files = _declared(runs), list[StagedFile]()
+    layouts: dict[bytes, Columns] = {}  # shared by files, because each keeps parts of a thousand records
     common = [column.name for column in COMMON]
     names = (*common, "verdicts", "features", "provenance", *(column.name for column in columns.declared))
     for name in FILES:
@@ -181,7 +182,7 @@ def _stage(runs: Sequence[RunFolder], where: str, scratch: Path) -> Staged:
                     rows.append(row)
                 path = scratch / f"records-{len(files):05d}{SUFFIX}"
                 write_staged(path, staged_table(rows, collected))
-                files.append(StagedFile(path, len(rows), collected))
+                files.append(StagedFile(path, len(rows), layouts.setdefault(collected.layout(), collected)))
                 columns.take(collected.types)
     return Staged(files, columns)
 

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 from kgqa_hpc.cli import app
+from kgqa_hpc.dataset import combine as combine_module
 from kgqa_hpc.dataset.combine import COUNTS, FILES, Mixture, combine, counts_of
 from kgqa_hpc.dataset.merge import merge
 from kgqa_hpc.errors import FingerprintMismatch, InputError
@@ -71,6 +72,15 @@ def test_a_combined_dataset_is_shown_exported_and_asked_like_that_of_a_run(
     damaged = kgqa("show", tmp_path / "out", code=1)
     assert "is damaged" in damaged.stderr
     assert "combine again" in damaged.stderr
+
+
+def test_memory_of_staged_records_does_not_grow_with_their_number(
+    two: list[RunFolder], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(combine_module, "CHUNK", 2)
+    files = combine_module._stage(two, "", tmp_path).files
+    assert len(files) > 10
+    assert len({id(file.columns) for file in files}) <= 3
 
 
 def test_runs_of_other_models_are_refused_unless_mixing_is_wanted_and_one_run_always(
