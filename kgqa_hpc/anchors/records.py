@@ -78,7 +78,8 @@ class RecordAnchors(AnchorKind):
         for record in filter(_selector(settings), read_records(Path(settings.source))):
             totals[_group(record)] += 1
             stratum = str(record.get(settings.stratify)) if settings.stratify else ""
-            strata.setdefault(stratum, []).append((place(seed, record["id"]), record))
+            fields = {key: value for key, value in record.items() if key not in _OWN}
+            strata.setdefault(stratum, []).append((place(seed, record["id"]), fields))
         chosen = _shares(strata, settings.number)
         if not chosen:
             raise InputError(f"{settings.source}: no record fits anchors.where", "widen anchors.where")
@@ -233,8 +234,8 @@ def _group(record: Mapping[str, Any]) -> str:
 
 
 def _anchor(record: dict[str, Any]) -> Anchor:
+    """The anchor of a record without the fields about its origin."""
     nodes = tuple(Node(str(n["id"]), str(n["name"]), str(n["type"])) for n in record.get("nodes") or ())
     edges = list(zip(record.get("edges") or (), record.get("edge_labels") or (), strict=False))
     relations = tuple(Relation(int(a), int(b), str(label)) for (a, b), label in edges)
-    fields = {key: value for key, value in record.items() if key not in _OWN}
-    return Anchor(record["id"], RecordAnchors.name, _group(record), nodes, relations, 1.0, {"record": fields})
+    return Anchor(record["id"], RecordAnchors.name, _group(record), nodes, relations, 1.0, {"record": record})
