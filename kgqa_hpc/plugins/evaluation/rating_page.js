@@ -6,6 +6,7 @@ const byId = (id) => document.getElementById(id);
 const store = "kgqa-ratings:" + data.sample;
 let annotator = "";
 let state = { position: 0, ratings: {} };
+let edited = {}; // the ratings changed here: a save keeps all others, which another tab may have changed
 let current = 0; // the scale that a digit key sets
 
 function make(tag, text) {
@@ -20,6 +21,7 @@ function load(key) {
 
 function save() {
   try {
+    state.ratings = { ...saved(annotator).ratings, ...edited };
     localStorage.setItem(store, annotator);
     localStorage.setItem(store + ":" + annotator, JSON.stringify(state));
     warn("");
@@ -58,7 +60,9 @@ function change(edit) {
   const item = data.items[state.position];
   const one = structuredClone(rating(item));
   edit(one);
-  Object.defineProperty(state.ratings, item.id, { value: one, enumerable: true, writable: true, configurable: true });
+  const entry = { value: one, enumerable: true, writable: true, configurable: true };
+  Object.defineProperty(state.ratings, item.id, entry);
+  Object.defineProperty(edited, item.id, entry);
   save();
   show();
 }
@@ -68,9 +72,11 @@ function begin(name) {
   byId("item").hidden = !annotator;
   if (!annotator) return;
   state = saved(annotator);
+  edited = {};
   byId("annotator").value = annotator;
-  save();
-  go(state.position);
+  current = 0;
+  show(); // without a save: after a reload the browser may not show the last writes yet
+  window.scrollTo(0, 0);
 }
 
 function go(position) {

@@ -102,6 +102,17 @@ def _reload(page: Any) -> None:
     raise AssertionError("the page does not go on after a reload")
 
 
+def _await_saved(page: Any, items: int) -> None:
+    """Wait until the page sees so many items with all scores in its storage, which tabs share with a delay."""
+    count = """() => Object.values(localStorage).filter((text) => text.startsWith("{")).flatMap(
+      (text) => Object.values(JSON.parse(text).ratings)).filter((one) => Object.keys(one.scores).length === 5).length"""
+    for _ in range(PATIENCE // 50):
+        if page.evaluate(count) == items:
+            return
+        page.wait_for_timeout(50)
+    raise AssertionError(f"the page does not see {items} saved items")
+
+
 def _export(page: Any, target: Path) -> list[dict[str, str]]:
     with page.expect_download() as download:
         page.keyboard.press("e")
@@ -179,6 +190,22 @@ def test_each_annotator_has_ratings_of_their_own(opened: Any, tmp_path: Path) ->
     assert (first[0]["annotator"], second[0]["annotator"]) == ("first", "second")
     agreement = analyse(read_ratings([tmp_path / "first.csv", tmp_path / "second.csv"]))["agreement"]
     assert agreement["Question Complexity"]["voted_twice"] == 1
+
+
+def test_ratings_in_two_tabs_of_a_browser_are_all_saved(opened: Any, tmp_path: Path) -> None:
+    _start(opened, "Ada")
+    other = opened.context.new_page()
+    other.goto(opened.url)
+    _start(other, "Ada")
+    opened.keyboard.type("54321")
+    _await_saved(other, 1)
+    other.keyboard.press("ArrowRight")
+    other.keyboard.type("11111")
+    assert other.inner_text("#count") == "2 of 12 rated"
+    _await_saved(opened, 2)
+    opened.keyboard.press("ArrowRight")
+    rows = _export(opened, tmp_path / "ratings.csv")
+    assert [row["Answer Completeness"] for row in rows[:3]] == ["1", "1", ""]
 
 
 def test_keys_in_the_comment_are_text_and_escape_leaves_it(opened: Any, tmp_path: Path) -> None:
