@@ -1,6 +1,7 @@
 """A run from Python: objects in, the same run as a configuration makes, and changes that are refused whole."""
 
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -54,6 +55,13 @@ def test_frames_a_function_and_objects_become_a_dataset(tmp_path: Path) -> None:
     frame = run.dataset.to_pandas()
     assert frame["question"].tolist() == ["Node 1 touches node 2."] * 4
     assert frame["provenance"][0]["engine"]["generate"]["model"] == "answer"
+
+
+def test_a_run_works_in_a_thread_of_a_program(tmp_path: Path) -> None:
+    with ThreadPoolExecutor(1) as pool:
+        counts = pool.submit(lambda: _run(tmp_path / "run").work().merge()).result()
+    assert counts.total.sampled == 4
+    assert (tmp_path / "run" / "dataset" / "accepted.jsonl").is_file()
 
 
 def test_objects_and_a_file_make_runs_of_one_fingerprint(tmp_path: Path) -> None:
@@ -119,6 +127,8 @@ def test_what_is_wrong_is_said_before_anything_is_written(tmp_path: Path) -> Non
         _run(tmp_path / "run", graph="nodes.csv")
     with pytest.raises(InputError, match="no such run folder"):
         Run(tmp_path / "run")
+    with pytest.raises(InputError, match="a preview of 0 items"):
+        _run(tmp_path / "run").preview(0)
     assert not (tmp_path / "run").exists()
 
 

@@ -94,11 +94,14 @@ class Stop:
 
     @contextmanager
     def listening(self) -> Iterator[None]:
-        """Handle SIGTERM, SIGINT, SIGUSR1 and 2 in this block, and SIGALRM after a stop. Main thread only.
+        """Handle SIGTERM, SIGINT, SIGUSR1 and 2 in this block, and SIGALRM after a stop; only in the main thread.
 
         After a stop the early warnings stay ignored: a repeated one must not kill a process that is on its
         way out, which loses its handlers some time before its end.
         """
+        if threading.current_thread() is not threading.main_thread():  # Python gives signals to no other
+            yield
+            return
         before = {number: signal.signal(number, self._on_signal) for number in _SIGNALS}
         before[signal.SIGALRM] = signal.signal(signal.SIGALRM, self._interrupt)
         timer, self._listening = signal.getitimer(signal.ITIMER_REAL), True

@@ -65,8 +65,10 @@ def preview(whole: RunConfig, number: int) -> dict[str, Any]:
     """Process `number` items with all steps of a configuration, without a run.
 
     Returns the history of each item and a forecast for MANY items as plain data. Raises ConfigError, PromptError,
-    EngineConfigError, EngineError.
+    EngineConfigError, EngineError, InputError for no items.
     """
+    if number < 1:
+        raise InputError(f"a preview of {number} items", "ask for 1 or more")
     require_packages(whole, "graph", "anchors", "engine", "passes")
     for line in missing_packages(whole, "dataset"):
         note(f"note: {line}")
