@@ -13,7 +13,7 @@ from kgqa_hpc.cli import app
 from kgqa_hpc.config import parse_config
 from kgqa_hpc.engines.registry import ENGINES
 from kgqa_hpc.errors import InputError
-from kgqa_hpc.runs import create_run, fingerprint, kept_prompts
+from kgqa_hpc.runs import add_pass, create_run, fingerprint, kept_prompts
 from kgqa_hpc.runs.trust import effects, require_agreed, shown
 from kgqa_hpc.store import run_folder
 from kgqa_hpc.store.run_folder import RunFolder
@@ -46,6 +46,15 @@ def edit(run: RunFolder, old: str, new: str) -> None:
 def test_who_makes_a_run_agrees_to_its_servers_and_commands(make: Make) -> None:
     pinned = {"engine.base_url": "http://node1:8000/v1", "engine.api_key_env": "MY_KEY"}
     assert require_agreed(*opened(make(SERVER))) == pinned
+
+
+def test_who_adds_a_judge_agrees_to_its_server_and_to_the_variable_that_is_its_default(make: Make) -> None:
+    server = {"kind": "openai", "model": "m", "base_url": "http://node2:8000/v1"}
+    step = {"use": "judge", "prompt": "filter", "as": "b"}
+    run, config = add_pass(make(SERVER).path, {"name": "b", "engine": server, "steps": [step]})
+    agreed = require_agreed(run, config.plain())
+    assert agreed["passes.b.engine.base_url"] == "http://node2:8000/v1"
+    assert agreed["passes.b.engine.api_key_env"] == "OPENAI_API_KEY"
 
 
 @pytest.mark.parametrize(("old", "new"), [("node1", "evil"), ("MY_KEY", "AWS_SECRET_ACCESS_KEY")])

@@ -325,7 +325,7 @@ def add_pass(
         if len(passes) > len(before) and grown.plain()["passes"][-1] not in passes:
             raise InputError(f"{folder}: has another pass {name!r} already", "give it another --name")
         _keep_prompts(run, run_prompts(grown, prompt.parent if prompt else None, {name}))
-        agreed = effects({"passes": [{"name": name, "engine": settings.get("engine")}]})
+        agreed = effects({"passes": grown.plain()["passes"][-1:]})
         run.grow(grown.plain(), fingerprint(grown, kept_prompts(run)), agreed)
         return run, grown
 
