@@ -191,9 +191,7 @@ def test_a_site_that_says_nothing_of_its_jobs_is_told_where_to() -> None:
     assert "jobqueue.slurm" in told.value.cure
 
 
-def test_a_merge_fails_when_another_has_changed_its_settings_meanwhile(
-    run: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_merge_fails_when_another_changed_its_settings(run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     share_alone = stages.merge_shared
 
     def late(folder: Path, **options: bool) -> Any:
