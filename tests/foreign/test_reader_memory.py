@@ -67,8 +67,8 @@ CASES: dict[str, tuple[str, str, str | int, str]] = {
     "records, nested": ("records path r.jsonl", '{"id": ', "[" * 900_000, ""),
     "records, a key each": ("records path r.jsonl", "", KEYS, ""),
 }  # fmt: skip
-# Packed sizes of those that have the most parts, which take long: they are left at 80 times that, without the 66 MiB that
-# any file may have. Kept, these parts would take more than MOST_OF_MANY.
+# Packed sizes of those that have the most parts, which take long: read up to 80 times that, without the 66 MiB that any
+# file may have. Kept, these parts would take more than MOST_OF_MANY.
 MANY_PARTS = {"csv, an open quote": 100_000, "graphml, elements": 100_000, "rdf, the same triple": 300_000}
 MOST_OF_MANY = 200
 
