@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests.picture import draw_once
+
 if TYPE_CHECKING:
     from tests.work.rig import Nursery, Processes
 
@@ -106,9 +108,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(autouse=True)
 def registries_as_before() -> Iterator[None]:
-    """Take back what a test registered: a new registry enters itself, the entries of a plugin file stay."""
+    """Take back what a test registered: a new registry enters itself, the entries of a plugin file stay.
+
+    And draw one picture of a sample in each process (tests/picture.py).
+    """
     from kgqa_hpc.registry import FILE_ENTRIES, REGISTRIES
 
+    draw_once()
     registries, entries = dict(REGISTRIES), {group: dict(names) for group, names in FILE_ENTRIES.items()}
     yield
     REGISTRIES.update(registries)
