@@ -70,7 +70,7 @@ plugins/reasoning/test_puzzles.py::test_every_conclusion_of_300 report/test_brow
 report/test_graphs.py::test_a_count_larger_than_the_memory report/test_graphs.py::test_another_process_draws
 steps/test_contract.py::test_explain_and_show store/test_faults.py test_cli.py::test_a_run_goes_from
 test_cli.py::test_all_in_one test_cli.py::test_quiet_leaves test_docs.py::test_each_cell
-test_docs.py::test_each_command test_docs.py::test_the_python_examples test_extending.py
+test_docs.py::test_each_command_of test_docs.py::test_the_python_examples test_extending.py
 test_first_hour.py::test_a_certificate test_first_hour.py::test_a_wrong_address
 test_first_hour.py::test_the_words_of test_grow.py::test_a_growth_stopped test_grow.py::test_a_larger_sample
 test_grow.py::test_an_extension_holds test_grow.py::test_extend_judge test_grow.py::test_status_says

@@ -167,9 +167,9 @@ def test_a_whole_run_is_measured_stage_by_stage(tmp_path: Path) -> None:
 
 
 def test_questions_repeat_fewer_topics_with_memory() -> None:
-    rows = output("topic_memory.py", "--number", 150, "--memory", 0, 20).splitlines()[2:]
+    rows = output("topic_memory.py", "--number", 80, "--memory", 0, 20).splitlines()[2:]
     table = {name: (float(a), float(b)) for name, a, b in (row.rsplit(maxsplit=2) for row in rows)}
-    assert table["questions"] == (150, 150)
+    assert table["questions"] == (80, 80)
     assert table["topics, different / all"][1] > table["topics, different / all"][0]
     assert table["a topic of the 20 before"][1] < table["a topic of the 20 before"][0]
     subjects = [{"bone"}, {"skin"}, set(), {"bone", "ear"}, {"skin"}]
