@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 export VENV
 
-.PHONY: help demo demo-kill test test-quick test-servers lint system lmdeploy clean
+.PHONY: help demo demo-kill test test-quick test-servers venv kernels lint system lmdeploy clean
 
 help:
 	@echo "make demo    install into $(VENV) and make a small dataset from the HPO graph in runs/demo"
@@ -31,15 +31,20 @@ system:
 lmdeploy: # a second environment with a CPU torch; where it cannot be had, its tests are skipped
 	@tools/install_lmdeploy_cpu.sh || echo "LMDEPLOY CONTRACT TESTS WILL BE SKIPPED: ITS INSTALLATION FAILED"
 
-lint:
+venv:
 	@tools/setup_venv.sh test
+
+kernels: venv # all tests that sample wait for them (tests/conftest.py)
+	@$(BIN)/python -m kgqa_hpc.compile_kernels
+
+lint: venv
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
 	@$(BIN)/mypy
 	@grep -rlE '^#!/(usr/bin/env |bin/)(ba)?sh' .ci containers slurm tools | xargs -r $(BIN)/shellcheck -x -P SCRIPTDIR
 
-test: # installation waits for the network and for one core, so its three parts run side by side
-	@$(MAKE) --no-print-directory --jobs=3 --output-sync=line lint system lmdeploy
+test: # installation waits for the network and for one core, so its parts run side by side, kernels are compiled meanwhile
+	@$(MAKE) --no-print-directory --jobs=4 --output-sync=line kernels lint system lmdeploy
 	@PATH="$(abspath $(BIN)):$$PATH" tools/run_tests.sh $(PYTEST)
 
 test-quick: lint

@@ -4,6 +4,7 @@ What a verb does and says is the same in both; a program of its own is for signa
 for tests/test_cli.py, which goes once from graph to report by real commands.
 """
 
+import functools
 import io
 import json
 import os
@@ -16,10 +17,13 @@ from typing import Any
 from unittest import mock
 
 import psutil
+import typer.main
 
 from kgqa_hpc.cli import main
 from kgqa_hpc.terminal import set_up
 
+# Typer builds the tree of commands anew for each call, which takes 14 ms.
+typer.main.get_command = functools.cache(typer.main.get_command)
 Done = subprocess.CompletedProcess[str]
 FOREIGN = ("SLURM_", "OMPI_", "PMI", "PRTE_", "KGQA_", "SBATCH_")
 

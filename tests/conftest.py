@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests.picture import draw_once
+
 if TYPE_CHECKING:
     from tests.work.rig import Nursery, Processes
 
@@ -67,8 +69,8 @@ plugins/literature/documents/test_proteins.py::test_real_entries
 plugins/reasoning/test_puzzles.py::test_every_conclusion_of_300 report/test_browser.py
 report/test_graphs.py::test_a_count_larger_than_the_memory report/test_graphs.py::test_another_process_draws
 steps/test_contract.py::test_explain_and_show store/test_faults.py test_cli.py::test_a_run_goes_from
-test_cli.py::test_all_in_one test_cli.py::test_quiet_leaves test_docs.py::test_every_cell
-test_docs.py::test_every_command test_docs.py::test_the_python_examples test_extending.py
+test_cli.py::test_all_in_one test_cli.py::test_quiet_leaves test_docs.py::test_each_cell
+test_docs.py::test_each_command_of test_docs.py::test_the_python_examples test_extending.py
 test_first_hour.py::test_a_certificate test_first_hour.py::test_a_wrong_address
 test_first_hour.py::test_the_words_of test_grow.py::test_a_growth_stopped test_grow.py::test_a_larger_sample
 test_grow.py::test_an_extension_holds test_grow.py::test_extend_judge test_grow.py::test_status_says
@@ -106,9 +108,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(autouse=True)
 def registries_as_before() -> Iterator[None]:
-    """Take back what a test registered: a new registry enters itself, the entries of a plugin file stay."""
+    """Take back what a test registered: a new registry enters itself, the entries of a plugin file stay.
+
+    And draw one picture of a sample in each process (tests/picture.py).
+    """
     from kgqa_hpc.registry import FILE_ENTRIES, REGISTRIES
 
+    draw_once()
     registries, entries = dict(REGISTRIES), {group: dict(names) for group, names in FILE_ENTRIES.items()}
     yield
     REGISTRIES.update(registries)

@@ -123,9 +123,7 @@ def test_all_stages_at_once_do_not_begin_without_a_package_that_merge_needs(tmp_
     assert not (tmp_path / "run" / "anchors.h5").exists()
 
 
-def test_a_preview_does_not_begin_without_a_package_it_needs(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_preview_needs_its_packages_to_begin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("kgqa_hpc.settings.find_spec", lambda name: None)
     path = written(tmp_path, graph={"source": "hpo"}, anchors={"kind": "puzzle"}, engine={"kind": "cpu"})
     with pytest.raises(InputError) as caught:

@@ -86,9 +86,7 @@ def problems(data: dict[str, Any], where: str = "c.yaml") -> list[str]:
 
 
 @pytest.mark.parametrize(("key", "value", "told"), WRONG)
-def test_a_wrong_value_is_told_with_its_key_and_what_must_stand_there(
-    key: str, value: Any, told: str
-) -> None:
+def test_a_wrong_value_is_told_with_its_key_and_what_must_be_there(key: str, value: Any, told: str) -> None:
     (line,) = problems(changed(key, value), "mine.yaml")
     assert line.startswith(f"mine.yaml: {key}{told}")
     assert not [word for word in THEIRS if word in line]
@@ -215,9 +213,7 @@ def test_there_is_an_example_for_each_way_to_begin() -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_an_example_is_valid_fits_the_schema_it_brings_and_says_how_it_is_run(
-    name: str, tmp_path: Path
-) -> None:
+def test_an_example_is_valid_fits_its_schema_and_says_how_it_is_run(name: str, tmp_path: Path) -> None:
     file = tmp_path / "mine.yaml"
     write_example(name, file)
     text = file.read_text("utf-8")
@@ -317,9 +313,7 @@ def test_what_people_write_is_read_and_a_fifo_is_not_opened(tmp_path: Path) -> N
         {"graph": {"source": "graphml", "path": "~no-such-user"}},
     ],
 )
-def test_the_home_of_an_unknown_user_is_a_path_that_does_not_exist(
-    tmp_path: Path, wrong: dict[str, Any]
-) -> None:
+def test_the_home_of_an_unknown_user_is_a_missing_path(tmp_path: Path, wrong: dict[str, Any]) -> None:
     (tmp_path / "run.yaml").write_text(yaml.safe_dump({"engine": {"kind": "scripted"}, **wrong}))
     told = kgqa("init", tmp_path / "run.yaml", tmp_path / "run", code=2).stderr
     assert "~no-such-user" in told

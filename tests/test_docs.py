@@ -101,9 +101,7 @@ def test_the_drawn_tree_of_errors_names_each_with_its_exit_code() -> None:
 
 
 @pytest.mark.parametrize("page", TUTORIALS, ids=lambda page: page.stem)
-def test_every_command_of_a_tutorial_runs(
-    page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_each_command_of_a_tutorial_runs(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     blocks = re.findall(r"^```bash\n(.*?)^```$", page.read_text("utf-8"), flags=re.MULTILINE | re.DOTALL)
     assert blocks
@@ -122,9 +120,7 @@ def test_every_command_of_a_tutorial_runs(
         assert "pretty_name: Rivers and capitals" in card
 
 
-def test_every_cell_of_the_notebook_runs_and_shows_a_table(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_each_cell_of_the_notebook_runs_into_a_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     notebook = json.loads((ROOT / "docs" / "tutorial" / "notebook.ipynb").read_text("utf-8"))
     names: dict[str, object] = {"__name__": "notebook"}

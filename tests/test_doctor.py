@@ -47,7 +47,7 @@ def image(folder: Path, version: str) -> Path:
     return path
 
 
-def test_a_bare_machine_can_still_run_one_process_and_each_failed_check_says_how_to_mend_it(
+def test_a_bare_machine_can_run_one_process_and_each_failed_check_has_its_cure(
     machine: Path,
 ) -> None:
     checks = doctor.diagnose(LIMIT)

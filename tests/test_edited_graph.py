@@ -58,7 +58,7 @@ def test_import_reads_it_anew_and_sets_the_old_graph_and_sample_aside(project: P
     assert stages.merge(run.path).to_dict()["sampled"] == 20
 
 
-def test_with_answers_everything_that_adds_to_the_run_refuses_and_looking_at_it_goes_on(
+def test_with_answers_all_that_adds_to_the_run_refuses_and_looking_at_it_goes_on(
     project: Path,
 ) -> None:
     run = answered(project)
@@ -108,9 +108,7 @@ def test_files_in_a_folder_and_the_recipe_are_looked_at_too(tmp_path: Path) -> N
     assert set(graph_files(config.graph)) == {"graph/a.csv", "graph/b.csv", "names.yaml"}
 
 
-def test_a_file_that_changes_while_it_is_read_is_not_imported(
-    project: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_file_that_changes_while_read_is_refused(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     run = RunFolder.open(project / "run")
     rename_node(project)
 

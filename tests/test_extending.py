@@ -20,6 +20,19 @@ PACKAGE = ROOT / "docs" / "examples" / "films"
 
 @pytest.fixture
 def site(tmp_path: Path) -> Path:
+    return installed(tmp_path)
+
+
+@pytest.fixture(scope="module")
+def films(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The same with a finished run, runs/films."""
+    site = installed(tmp_path_factory.mktemp("films"))
+    done = kgqa(site, "all", "run.yaml", "runs/films")
+    assert done.returncode == 0, done.stderr
+    return site
+
+
+def installed(tmp_path: Path) -> Path:
     """The package, installed as pip would (modules, metadata, entry points), beside the page's files."""
     blocks = re.findall(r"^```(?:python|toml|yaml)\n# (\S+)\n(.*?)^```$", PAGE.read_text(), re.M | re.S)
     files = dict(blocks)
@@ -47,9 +60,8 @@ def kgqa(site: Path, *words: str) -> subprocess.CompletedProcess[str]:
     return python(site, "-m", "kgqa_hpc", *words)
 
 
-def test_a_foreign_source_kind_step_engine_and_export_run_from_graph_to_export(site: Path) -> None:
-    done = kgqa(site, "all", "run.yaml", "runs/films")
-    assert done.returncode == 0, done.stderr
+def test_a_foreign_source_kind_step_engine_and_export_run_from_graph_to_export(films: Path) -> None:
+    site = films
     records = records_of(site.parent / "runs/films/dataset")
     assert len(records) == 3
     assert {record["kind"] for record in records} == {"edge"}
@@ -104,15 +116,13 @@ def test_a_wrong_key_of_a_foreign_entry_is_told_with_the_nearest_one(site: Path)
 
 def test_a_file_of_a_foreign_source_that_is_wrong_is_one_clear_line(site: Path) -> None:
     (site.parent / "films.txt").write_text("Stanley Kubrick | 2001\nnobody\n")
-    assert kgqa(site, "init", "run.yaml", "runs/films").returncode == 0
-    done = kgqa(site, "import", "runs/films")
+    done = kgqa(site, "all", "run.yaml", "runs/films")
     assert done.returncode == 2
     assert "films.txt line 2: is not director | film" in done.stderr
 
 
-def test_a_run_knows_the_packages_of_its_entries(site: Path) -> None:
-    done = kgqa(site, "all", "run.yaml", "runs/films")
-    assert done.returncode == 0, done.stderr
+def test_a_run_knows_the_packages_of_its_entries(films: Path, tmp_path: Path) -> None:
+    site = shutil.copytree(films.parent, tmp_path, dirs_exist_ok=True) / films.name
     manifest = json.loads((site.parent / "runs/films/manifest.json").read_text())
     entries = manifest["fingerprint"]["entries"]["values"]
     assert list(entries) == ["anchors.edge", "engines.template", "sources.films", "steps.years"]

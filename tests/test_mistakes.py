@@ -178,7 +178,7 @@ def test_a_mistake_in_an_engine_ends_the_run_at_its_first_start(
     assert f"engine own of mine.py failed: {words}" in kgqa("preview", tmp_path / "run.yaml", code=2).stderr
 
 
-def test_a_mistake_on_an_item_is_counted_under_its_reason_and_the_other_items_are_accepted(
+def test_a_mistake_on_an_item_is_counted_by_its_reason_and_others_are_accepted(
     tmp_path: Path,
 ) -> None:
     """Every second item or so meets a mistake, each mistake in its turn."""

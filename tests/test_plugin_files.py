@@ -196,9 +196,7 @@ def test_a_copy_in_the_run_that_was_edited_is_never_executed(folder: Path) -> No
         (None, "No such file"),
     ],
 )
-def test_a_file_that_cannot_be_used_is_one_line_with_its_place(
-    folder: Path, text: str | None, words: str
-) -> None:
+def test_an_unusable_file_is_one_line_with_its_place(folder: Path, text: str | None, words: str) -> None:
     path = folder / "my_steps.py"
     path.unlink() if text is None else path.write_text(text)
     assert words in init(folder)

@@ -22,6 +22,7 @@ FILES = {
 }
 HPO = {"source": "hpo", "min_degree": 3, "max_degree": 30}  # graphlets are many at larger ones
 OWN_GRAPH = ("csv", "graphml", "triples", "slurm")  # their graphs are the user's
+REHEARSED: dict[bytes, str] = {}  # configurations by name
 WORDS = ("copper", "iron", "calcium", "insulin", "collagen", "dystrophin", "actin", "keratin")
 GENES = ("ATP7B", "HFE", "CASR", "INSR", "COL1A1", "DMD", "ACTB", "KRT5")
 PAIRS = [
@@ -75,6 +76,8 @@ def test_a_rehearsal_of_a_shipped_configuration_accepts_most_items(
         request.getfixturevalue("index")
     file = inputs / f"{name}.yaml"
     file.write_text(yaml.safe_dump(_rehearsal(name, config, inputs)), encoding="utf-8")
+    if REHEARSED.setdefault(file.read_bytes(), name) != name:
+        return  # the same but for engine and runtime
     run = kgqa_hpc.Run.from_config(file, inputs / "runs" / name)
     folder = run.create()
     imported = [inputs / place.name for place in (folder.kg, folder.graph_files)]

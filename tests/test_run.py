@@ -103,9 +103,7 @@ def test_a_function_that_fails_costs_its_items_and_not_the_run(tmp_path: Path) -
     assert run.dataset.accounting["failed"]
 
 
-def test_a_function_of_a_module_is_named_in_the_configuration(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_function_of_a_module_is_set_by_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "my_model.py").write_text("def answer(messages, schema, seed):\n    return 'no JSON'\n")
     monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=":")
     monkeypatch.syspath_prepend(tmp_path)

@@ -7,8 +7,6 @@ import sys
 from functools import cache
 from pathlib import Path
 
-import pytest
-
 from tests.conftest import SLOW
 
 ROOT = Path(__file__).parents[1]
@@ -65,8 +63,9 @@ def _module(path: Path) -> str:
 
 
 @cache
-def _parsed(path: Path) -> ast.Module:
-    return ast.parse(path.read_text(encoding="utf-8"))
+def _nodes(path: Path) -> list[ast.AST]:
+    """All nodes of a file's syntax tree, the module first."""
+    return list(ast.walk(ast.parse(path.read_text(encoding="utf-8"))))
 
 
 KNOWN = {_module(path) for path in FILES}
@@ -75,7 +74,7 @@ KNOWN = {_module(path) for path in FILES}
 @cache
 def _imports(path: Path) -> frozenset[str]:
     found: set[str] = set()
-    for node in ast.walk(_parsed(path)):
+    for node in _nodes(path):
         if isinstance(node, ast.Import):
             found.update(alias.name for alias in node.names if alias.name.startswith("kgqa_hpc"))
         elif isinstance(node, ast.ImportFrom) and (node.module or "").startswith("kgqa_hpc"):
@@ -99,23 +98,24 @@ def _room_of(path: Path) -> str:
     return path.relative_to(PACKAGE).with_suffix("").parts[0]
 
 
-@pytest.mark.parametrize("path", FILES, ids=_module)
-def test_a_room_knows_only_what_stands_before_it(path: Path) -> None:
-    room = _room_of(path)
-    if room in TOP | {PLUGINS}:
-        return
-    assert room in MAY_KNOW, f"{room} is a new room: give it a place in the plan"
-    strangers = {m for m in _imports(path) if _room(m) not in {room, *KNOWN_TO_ALL, *MAY_KNOW[room]}}
-    assert not strangers, f"{_module(path)} must not know {sorted(strangers)}"
+def test_a_room_knows_only_what_stands_before_it() -> None:
+    files = {path: room for path in FILES if (room := _room_of(path)) not in TOP | {PLUGINS}}
+    assert set(files.values()) <= MAY_KNOW.keys(), "a new room: give it a place in the plan"
+    strangers = {
+        _module(path): others
+        for path, room in files.items()
+        if (others := [m for m in _imports(path) if _room(m) not in {room, *KNOWN_TO_ALL, *MAY_KNOW[room]}])
+    }
+    assert strangers == {}
 
 
-@pytest.mark.parametrize("path", FILES, ids=_module)
-def test_the_core_imports_no_plugin_and_a_plugin_no_other(path: Path) -> None:
-    own = _plugin(_module(path))
-    imported = {name for name in map(_plugin, _imports(path)) if name}
-    assert imported <= {own}
-    if own:
-        assert {m for m in _imports(path) if m.startswith("kgqa_hpc.cli")} <= {"kgqa_hpc.cli.app"}
+def test_the_core_imports_no_plugin_and_a_plugin_no_other() -> None:
+    for path in FILES:
+        own = _plugin(_module(path))
+        assert {name for name in map(_plugin, _imports(path)) if name} <= {own}, path
+        if own:
+            cli = {m for m in _imports(path) if m.startswith("kgqa_hpc.cli")}
+            assert cli <= {"kgqa_hpc.cli.app"}, path
 
 
 def _plugin(module: str) -> str:
@@ -180,27 +180,26 @@ def test_programs_around_the_package_are_small_too() -> None:
     assert {name: lines for name, lines in sizes.items() if lines > 350} == {}
 
 
-@pytest.mark.parametrize("beginning", SLOW.split())
-def test_what_a_quick_check_leaves_out_is_there(beginning: str) -> None:
-    path, _, name = beginning.partition("::")
-    if path.startswith("plugins/") and not (ROOT / "tests" / Path(path).parent).exists():
-        pytest.skip("its plugin is not there")
-    assert (ROOT / "tests" / path).exists()
-    assert not name or f"def {name}" in (ROOT / "tests" / path).read_text(encoding="utf-8")
+def test_what_a_quick_check_leaves_out_is_there() -> None:
+    for path, _, name in (beginning.partition("::") for beginning in SLOW.split()):
+        if path.startswith("plugins/") and not (ROOT / "tests" / Path(path).parent).exists():
+            continue  # its plugin is not there
+        assert (ROOT / "tests" / path).exists(), path
+        assert not name or f"def {name}" in (ROOT / "tests" / path).read_text(encoding="utf-8"), name
 
 
 def test_functions_are_short() -> None:
     lengths = [
         node.end_lineno - node.lineno + 1
         for path in FILES
-        for node in ast.walk(_parsed(path))
+        for node in _nodes(path)
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.end_lineno is not None
     ]
     assert sorted(lengths)[int(len(lengths) * 0.95)] <= 30
 
 
 def test_every_module_opens_with_what_it_is_about() -> None:
-    silent = [_module(p) for p in FILES if not ast.get_docstring(_parsed(p))]
+    silent = [_module(p) for p in FILES if not ast.get_docstring(_nodes(p)[0])]
     assert silent == []
 
 

@@ -80,7 +80,7 @@ def test_a_run_of_another_user_asks_even_with_the_values_it_was_made_with(
         require_agreed(*opened(run))
 
 
-def test_effects_are_those_of_the_engines_of_all_passes_and_are_shown_without_control_characters(
+def test_effects_are_those_of_all_passes_engines_and_shown_without_control_characters(
     make: Make,
 ) -> None:
     passes = [

@@ -101,9 +101,7 @@ def test_a_kind_that_breaks_its_columns_or_has_no_sample_is_refused_before_a_run
         (ZeroDivisionError("no edge"), "single: ZeroDivisionError: no edge"),
     ],
 )
-def test_an_item_whose_record_cannot_be_made_is_counted_and_the_others_go_on(
-    kind, wrong, reason, tmp_path, monkeypatch
-):
+def test_an_item_without_a_valid_record_is_counted_others_go_on(kind, wrong, reason, tmp_path, monkeypatch):
     whole = kind.record
 
     def record(self, anchor, fields):

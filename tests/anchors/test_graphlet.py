@@ -53,9 +53,7 @@ def test_every_sampled_graphlet_is_one_anchor(graph, anchors):
     assert [Anchor.from_dict(anchor.to_dict()) for anchor in anchors] == anchors
 
 
-def test_relations_are_those_of_the_graph_with_type_and_direction_along_the_published_template(
-    graph, anchors
-):
+def test_relations_are_those_of_the_graph_with_type_and_direction_by_the_published_template(graph, anchors):
     rows = {
         (graph.node_ids[a], graph.node_ids[b], graph.edge_types[t])
         for a, b, t in zip(graph.edge_source, graph.edge_target, graph.edge_type, strict=True)

@@ -38,9 +38,7 @@ HPO = "https://hpo.jax.org/app/license"
         ("…", {"license": "other", "license_name": "unnamed"}),
     ],
 )
-def test_a_licence_is_an_identifier_of_the_hub_or_a_slug_with_its_link(
-    licence: str, fields: dict[str, str]
-) -> None:
+def test_a_licence_is_an_identifier_of_the_hub_or_slug_and_link(licence: str, fields: dict[str, str]) -> None:
     assert licence_fields(licence) == fields
 
 

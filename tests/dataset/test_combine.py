@@ -50,9 +50,7 @@ def test_every_id_stands_once_and_all_are_counted(two: list[RunFolder], tmp_path
     subprocess.run(["sha256sum", "--check", "--quiet", "SHA256SUMS"], cwd=tmp_path / "out", check=True)
 
 
-def test_a_combined_dataset_is_shown_exported_and_asked_like_that_of_a_run(
-    two: list[RunFolder], tmp_path: Path
-) -> None:
+def test_a_combined_dataset_is_shown_exported_and_asked_as_any(two: list[RunFolder], tmp_path: Path) -> None:
     counts = combine(tmp_path / "out", two)
     shown = json.loads(kgqa("show", tmp_path / "out", "-n", "500", "--json").stdout)
     assert len(shown) == counts["accepted"]
@@ -165,9 +163,7 @@ def renamed(run: Any) -> None:
     shares=st.lists(st.floats(0.01, 100), min_size=1, max_size=6),
     have=st.lists(st.integers(0, 500), min_size=6),
 )
-def test_counts_keep_to_the_shares_and_never_ask_for_more_than_there_is(
-    shares: list[float], have: list[int]
-) -> None:
+def test_counts_keep_to_shares_and_never_exceed_what_there_is(shares: list[float], have: list[int]) -> None:
     have = have[: len(shares)]
     counts = counts_of(have, shares, None)
     total = sum(counts)

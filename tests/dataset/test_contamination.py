@@ -35,9 +35,7 @@ def hits(
     return contaminated(rows_of(tmp_path, records), tests, 13).tolist()
 
 
-def test_thirteen_words_of_an_item_are_found_however_wrapped_and_twelve_are_not(
-    tmp_path: Path, rows_of: Any
-) -> None:
+def test_thirteen_words_of_an_item_are_found_however_wrapped_not_twelve(tmp_path: Path, rows_of: Any) -> None:
     part = " ".join(LONG.split()[4:17])
     records = [
         {"question": f"Consider this: {LONG}"},
@@ -53,9 +51,7 @@ def test_thirteen_words_of_an_item_are_found_however_wrapped_and_twelve_are_not(
     assert hits(tmp_path, rows_of, records, items) == [0, 1, 2, 3, 8, 9, 10]
 
 
-def test_long_answers_count_and_a_window_never_spans_question_and_answer(
-    tmp_path: Path, rows_of: Any
-) -> None:
+def test_long_answers_count_and_no_window_spans_question_and_answer(tmp_path: Path, rows_of: Any) -> None:
     plain = words(LONG)
     records = [
         {"question": " ".join(plain[:7]), "answer": " ".join(plain[7:15])},
@@ -100,9 +96,7 @@ def test_packed_files_and_byte_order_marks_are_read(tmp_path: Path, rows_of: Any
     assert contaminated(rows_of(tmp_path, [{"question": LONG}]), tests, 13).tolist() == [0]
 
 
-def test_items_without_a_text_are_counted_and_a_set_of_nothing_else_is_refused(
-    tmp_path: Path, rows_of: Any
-) -> None:
+def test_items_without_text_are_counted_and_a_set_of_them_is_refused(tmp_path: Path, rows_of: Any) -> None:
     """Else a test set whose items are called otherwise than the first one would be searched for nothing."""
     items = [{"question": None}, {"question": LONG}, {"query": LONG}, {"question": "Why so?"}]
     (tests,) = read_test_sets([write(tmp_path / "test.jsonl", items)])
@@ -125,9 +119,7 @@ def test_items_without_a_text_are_counted_and_a_set_of_nothing_else_is_refused(
         ("none.jsonl", None, "no such file"),
     ],
 )
-def test_what_cannot_be_read_is_named_with_its_line(
-    tmp_path: Path, name: str, text: str | None, words: str
-) -> None:
+def test_unreadable_text_is_told_by_its_line(tmp_path: Path, name: str, text: str | None, words: str) -> None:
     if text is not None:
         (tmp_path / name).write_text(text)
     with pytest.raises(InputError, match=words):

@@ -52,9 +52,7 @@ VERBS = {
         *((name, damage) for name in ("accounting.json", "SHA256SUMS") for damage in ("torn", "other type")),
     ],
 )
-def test_damage_is_told_by_every_verb(
-    name: str, damage: str, verb: str, merged: Path, tmp_path: Path
-) -> None:
+def test_damage_is_told_by_each_verb(name: str, damage: str, verb: str, merged: Path, tmp_path: Path) -> None:
     if verb in ("panel", "human") and name == "accounting.json":
         pytest.skip("does not read it")
     run = Path(shutil.copytree(merged, tmp_path / "run"))

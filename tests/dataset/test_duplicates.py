@@ -76,9 +76,7 @@ def test_near_duplicates_are_exactly_those_that_all_pairs_compared_give(tmp_path
 
 @settings(max_examples=150, deadline=None)
 @given(st.lists(st.text("ab", max_size=30), max_size=12), st.sampled_from([0.3, 0.5, 0.75, 0.8, 0.9, 1.0]))
-def test_leaders_found_by_rare_grams_are_those_that_all_comparisons_give(
-    texts: list[str], threshold: float
-) -> None:
+def test_leaders_found_by_rare_grams_are_those_of_all_comparisons(texts: list[str], threshold: float) -> None:
     bucket = list(range(len(texts)))
 
     def grams(question: int) -> set[str]:
@@ -116,9 +114,7 @@ def test_grams_are_the_slices_of_the_words(text: str) -> None:
     assert grams_of(text) == ({plain[i : i + 5] for i in range(len(plain) - 4)} or {plain})
 
 
-def test_the_search_holds_a_few_numbers_of_a_question_however_alike_they_are(
-    tmp_path: Path, rows_of: Any
-) -> None:
+def test_the_search_holds_few_numbers_of_a_question_however_alike(tmp_path: Path, rows_of: Any) -> None:
     pytest.importorskip("rensa")
     base = " ".join(sentence(random.Random(SEED)))
     peaks = []

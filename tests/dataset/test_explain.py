@@ -87,7 +87,7 @@ def test_an_item_in_a_journal_is_read_where_it_got_farthest_and_a_finished_one_i
     assert len(story["requests"]) == 4
 
 
-def test_an_item_between_two_passes_is_in_flight_and_one_that_ended_in_the_first_is_finished(
+def test_an_item_between_passes_is_in_flight_and_one_that_ended_in_the_first_is_not(
     make_run: Any,
 ) -> None:
     run = make_run(passes=[{"name": "draft", "steps": ["generate"]}, {"name": "check", "steps": ["judge"]}])

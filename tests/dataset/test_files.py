@@ -106,9 +106,7 @@ def _without_empty_structs(record: dict[str, Any]) -> dict[str, Any]:
 @settings(max_examples=60, deadline=None)
 @given(st.lists(VERDICTS, max_size=6))
 @example([{"judge": {"why": {"a": 1}, "score": [1, 2]}}] * 3)  # JSON text from the first record on
-def test_parquet_and_json_lines_hold_the_same(
-    tmp_path_factory: pytest.TempPathFactory, verdicts: list[dict]
-) -> None:
+def test_parquet_and_json_lines_agree(tmp_path_factory: pytest.TempPathFactory, verdicts: list[dict]) -> None:
     folder = tmp_path_factory.mktemp("same")
     write(folder, [record(i, one) for i, one in enumerate(verdicts)])
     lines, rows = read_both(folder)

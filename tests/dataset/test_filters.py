@@ -29,9 +29,7 @@ def test_mean_and_population_deviation_are_those_of_numpy(lengths: list[int]) ->
 
 
 @given(LENGTHS, st.fractions(Fraction(1, 100), 6), st.integers(0, 6_000))
-def test_a_length_is_within_bounds_exactly_when_its_z_score_is(
-    lengths: list[int], z: Fraction, x: int
-) -> None:
+def test_a_length_is_within_bounds_just_when_its_z_score_is(lengths: list[int], z: Fraction, x: int) -> None:
     z = Fraction(float(z))
     n = len(lengths)
     variance = Fraction(sum(v * v for v in lengths), n) - Fraction(sum(lengths), n) ** 2
@@ -77,9 +75,7 @@ def drawn(rows: Any, number: int, seed: int) -> list[int]:
     return sorted(set(range(len(rows))) - set(out.tolist()))
 
 
-def test_the_distribution_is_that_of_successive_sampling_by_inverse_frequency(
-    tmp_path: Path, rows_of: Any
-) -> None:
+def test_the_distribution_is_successive_sampling_by_inverse_frequency(tmp_path: Path, rows_of: Any) -> None:
     rows = rows_of(tmp_path, RECORDS)
     chances = np.eye(11)[0]  # of so many rare ones among those drawn so far
     for number in range(10):

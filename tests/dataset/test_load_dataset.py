@@ -38,9 +38,7 @@ def counts(folder: Path) -> list[str]:
 
 
 @pytest.mark.slow
-def test_one_cache_never_serves_another_runs_rows_nor_those_of_an_earlier_merge(
-    make_merged: Any, tmp_path: Path
-) -> None:
+def test_one_cache_never_serves_rows_of_another_run_or_older_merge(make_merged: Any, tmp_path: Path) -> None:
     pytest.importorskip("datasets")
     one, two = make_merged(name="one/run")[0], make_merged(name="two/run", items=24)[0]
     folders = [run.folder.dataset for run in (one, two, one)]
@@ -53,9 +51,7 @@ def test_one_cache_never_serves_another_runs_rows_nor_those_of_an_earlier_merge(
 
 
 @pytest.mark.slow
-def test_every_configuration_can_be_loaded_when_nothing_was_rejected(
-    make_merged: Any, tmp_path: Path
-) -> None:
+def test_each_configuration_can_be_loaded_when_nothing_was_rejected(make_merged: Any, tmp_path: Path) -> None:
     pytest.importorskip("datasets")
     run, accounting = make_merged(items=5)
     assert accounting.total.accepted == 5
@@ -63,9 +59,7 @@ def test_every_configuration_can_be_loaded_when_nothing_was_rejected(
 
 
 @pytest.mark.slow
-def test_splits_empty_parts_and_combined_datasets_are_loaded_as_their_cards_say(
-    make_merged: Any, tmp_path: Path
-) -> None:
+def test_splits_empty_parts_and_combinations_load_as_cards_say(make_merged: Any, tmp_path: Path) -> None:
     """A part without records is no split, for `datasets` loads nothing of a configuration that names an empty file;
     and without a card it would give accepted and rejected records as one.
     """

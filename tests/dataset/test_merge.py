@@ -117,9 +117,7 @@ def test_the_dataset_is_the_same_to_the_byte_wherever_and_however_it_was_cut_and
 
 
 @pytest.mark.parametrize("dataset", [{}, SPLIT])
-def test_a_value_of_a_mixed_column_is_quoted_once_whatever_its_shard_holds(
-    make_run: Any, dataset: dict[str, Any]
-) -> None:
+def test_a_value_of_mixed_columns_is_quoted_once_in_any_shard(make_run: Any, dataset: dict[str, Any]) -> None:
     """Shards with numbers alone, with words, with both, with lists of objects: JSON text in every record."""
     said: dict[str, Any] = {}
     run = make_run(dataset=dataset)

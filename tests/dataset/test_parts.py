@@ -101,9 +101,7 @@ def test_numbers_come_before_texts_and_nothing_comes_last() -> None:
     [{"order": "colour"}, {"split": {"by": "colour"}}, {"debias": {"columns": ["colour"], "number": 1}}],
     ids=str,
 )
-def test_a_column_that_no_record_has_is_named_and_no_dataset_is_written(
-    make_run: Any, wish: dict[str, Any]
-) -> None:
+def test_a_column_of_no_record_is_named_and_no_dataset_written(make_run: Any, wish: dict[str, Any]) -> None:
     run = make_run(dataset=wish)
     run.finish()
     with pytest.raises(InputError, match="has no column 'colour'"):

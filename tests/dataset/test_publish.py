@@ -32,9 +32,7 @@ def test_the_folder_checks_itself_and_holds_dataset_and_exports(run: Any, tmp_pa
     assert "upload --repo-type dataset" in str(done)
 
 
-def test_what_is_missing_is_said_with_the_key_that_states_it(
-    make_run: Any, make_merged: Any, tmp_path: Path
-) -> None:
+def test_what_is_missing_is_said_with_its_key(make_run: Any, make_merged: Any, tmp_path: Path) -> None:
     told = {"licence": "CC0-1.0", "citation": "Doe", "contact": "doe@x.org", "split": {"by": "id"}}
     run, _ = make_merged(dataset=told)
     assert publish(run.folder, tmp_path / "out").missing == [f"the report: kgqa report {run.folder.path}"]

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -16,9 +17,11 @@ from kgqa_hpc.dataset.merge import merge, merge_shared
 from kgqa_hpc.dataset.stage import Stager
 from kgqa_hpc.errors import AccountingError, CorruptFile, InputError, StoreError
 from kgqa_hpc.runs import change_dataset
+from kgqa_hpc.store.run_folder import RunFolder
 from kgqa_hpc.store.shards import read_result, write_result
 from tests.command import kgqa
 from tests.dataset.conftest import contents
+from tests.runs import synthetic
 from tests.store.conftest import flip
 
 SETTINGS = {"order": "answer", "split": {"by": "nodes"}, "duplicates": {"exact": True, "near": 0.9}}
@@ -58,122 +61,139 @@ def share(run: Path, **fatal: int | str) -> subprocess.Popen[str]:
     return subprocess.Popen(arguments, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 
-@pytest.fixture
-def run(make_run: Any) -> Any:
-    """A finished run of 24 shards whose leases expire soon."""
+@pytest.fixture(scope="module")
+def original(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A finished run of 24 shards whose leases expire soon, and its dataset."""
     pytest.importorskip("rensa", reason="RENSA IS NOT INSTALLED")
-    made = make_run(items=96, shard_size=4, dataset=SETTINGS, runtime={"lease": 2})
+    folder = tmp_path_factory.mktemp("original")
+    made = synthetic(folder, items=96, shard_size=4, dataset=SETTINGS, runtime={"lease": 2})
     made.finish()
-    return made
+    merge(made.folder, part_bytes=PART_BYTES)
+    return made.folder.path
 
 
-def leftovers(run: Any) -> list[Path]:
-    return list(run.folder.path.glob(".dataset.*"))
+@pytest.fixture
+def alone(original: Path) -> dict[str, bytes]:
+    """Its dataset as one process made it."""
+    return contents(original / "dataset")
 
 
-def test_five_processes_of_which_two_or_three_are_killed_give_the_bytes_of_one(run: Any) -> None:
-    merge(run.folder, part_bytes=PART_BYTES)
-    alone = contents(run.folder.dataset)
-    told = run.folder.dataset.rename(run.folder.path / "alone")
-    killed = [share(run.folder.path, read=n) for n in (2, 3)]  # neither can read all 24 before it dies
+@pytest.fixture
+def merged_run(original: Path, tmp_path: Path) -> RunFolder:
+    return RunFolder(Path(shutil.copytree(original, tmp_path / "run")))
+
+
+@pytest.fixture
+def run(merged_run: RunFolder) -> RunFolder:
+    """The run without its dataset."""
+    shutil.rmtree(merged_run.dataset)
+    return merged_run
+
+
+def leftovers(run: RunFolder) -> list[Path]:
+    return list(run.path.glob(".dataset.*"))
+
+
+def test_five_processes_of_which_two_or_three_are_killed_give_the_bytes_of_one(
+    run: RunFolder, alone: dict[str, bytes]
+) -> None:
+    killed = [share(run.path, read=n) for n in (2, 3)]  # neither can read all 24 before it dies
     assert [process.wait(timeout=300) for process in killed] == [-signal.SIGKILL] * 2
-    others = [share(run.folder.path, lines=2), *(share(run.folder.path) for _ in range(2))]
+    others = [share(run.path, lines=2), *(share(run.path) for _ in range(2))]
     said = {word for process in others for word in process.communicate(timeout=300)[0].split()[:1]}
     assert others[0].returncode in (0, -signal.SIGKILL)  # in mid part, or 0: the others were quicker
     assert [process.returncode for process in others[1:]] == [0, 0]
     assert "wrote" in said <= {"waited", "wrote"}  # one that begins after the end merges anew
-    assert contents(run.folder.dataset) == alone == contents(told)
+    assert contents(run.dataset) == alone
     assert leftovers(run) == []
 
 
 def test_when_the_one_that_writes_is_killed_another_writes_and_no_other_task_is_done_again(
-    run: Any, monkeypatch: pytest.MonkeyPatch
+    merged_run: RunFolder, alone: dict[str, bytes], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    merge(run.folder, part_bytes=PART_BYTES)
-    alone = contents(run.folder.dataset)
+    run = merged_run
     assert len([name for name in alone if name.endswith(".parquet")]) > 6
     # Alone, and so certainly within a part: all shards are staged, and some of the dataset is written.
-    assert share(run.folder.path, lines=3).wait(timeout=300) == -signal.SIGKILL
-    assert len(list(run.folder.path.glob(".dataset.shared-*/shard-*.parquet"))) == 24
-    assert contents(run.folder.dataset) == alone
+    assert share(run.path, lines=3).wait(timeout=300) == -signal.SIGKILL
+    assert len(list(run.path.glob(".dataset.shared-*/shard-*.parquet"))) == 24
+    assert contents(run.dataset) == alone
     monkeypatch.setattr(Stager, "write", lambda *_: pytest.fail("a shard was read again"))
-    assert merge_shared(run.folder, part_bytes=PART_BYTES) is not None
-    assert contents(run.folder.dataset) == alone
+    assert merge_shared(run, part_bytes=PART_BYTES) is not None
+    assert contents(run.dataset) == alone
     assert leftovers(run) == []
 
 
 @pytest.mark.parametrize("moment", [{"read": 2}, {"lines": 2}, {"end": 1}])
 def test_a_process_that_was_stopped_until_the_others_had_finished_ends_quietly_and_leaves_the_dataset_alone(
-    run: Any, moment: dict[str, int]
+    run: RunFolder, moment: dict[str, int]
 ) -> None:
     """In a shard, in a part, and as the one that writes the dataset when nearly all is written."""
-    stopped = share(run.folder.path, signal="SIGSTOP", **moment)
+    stopped = share(run.path, signal="SIGSTOP", **moment)
     os.waitid(os.P_PID, stopped.pid, os.WSTOPPED | os.WNOWAIT)
-    assert merge_shared(run.folder, part_bytes=PART_BYTES) is not None  # when the lease has run out
-    there, dataset = run.folder.dataset.stat().st_ino, contents(run.folder.dataset)
+    assert merge_shared(run, part_bytes=PART_BYTES) is not None  # when the lease has run out
+    there, dataset = run.dataset.stat().st_ino, contents(run.dataset)
     os.kill(stopped.pid, signal.SIGCONT)
     said, complained = stopped.communicate(timeout=300)
     assert (stopped.returncode, said.split()[0], complained) == (0, "waited", "")
-    assert run.folder.dataset.stat().st_ino == there
-    assert contents(run.folder.dataset) == dataset
+    assert run.dataset.stat().st_ino == there
+    assert contents(run.dataset) == dataset
     assert leftovers(run) == []
 
 
-def test_a_result_that_is_done_anew_is_read_anew(run: Any) -> None:
-    assert share(run.folder.path, step=30).wait(timeout=300) == -signal.SIGKILL
-    path = run.folder.result("main", "shard-000003")
+def test_a_result_that_is_done_anew_is_read_anew(run: RunFolder) -> None:
+    assert share(run.path, step=30).wait(timeout=300) == -signal.SIGKILL
+    path = run.result("main", "shard-000003")
     records = read_result(path)
     records[1]["output"]["answer"] = "Another one."
     path.unlink()
-    write_result(path, records, run.folder.origin("main").header("shard-000003", ""))
-    assert merge_shared(run.folder, part_bytes=PART_BYTES) is not None
-    shared = contents(run.folder.dataset)
-    merge(run.folder, part_bytes=PART_BYTES)
-    assert contents(run.folder.dataset) == shared
+    write_result(path, records, run.origin("main").header("shard-000003", ""))
+    assert merge_shared(run, part_bytes=PART_BYTES) is not None
+    shared = contents(run.dataset)
+    merge(run, part_bytes=PART_BYTES)
+    assert contents(run.dataset) == shared
     assert b"Another one." in shared["accepted.jsonl"] + shared["rejected.jsonl"]
 
 
-def test_a_staged_file_that_another_process_made_is_checked_before_it_is_used(run: Any) -> None:
-    merge(run.folder, part_bytes=PART_BYTES)
-    alone = contents(run.folder.dataset)
-    assert share(run.folder.path, step=24).wait(timeout=300) == -signal.SIGKILL
-    path = max(run.folder.path.glob(".dataset.shared-*/shard-*.parquet"), key=lambda one: one.stat().st_size)
+def test_a_staged_file_that_another_process_made_is_checked_before_it_is_used(
+    merged_run: RunFolder, alone: dict[str, bytes]
+) -> None:
+    run = merged_run
+    assert share(run.path, step=24).wait(timeout=300) == -signal.SIGKILL
+    path = max(run.path.glob(".dataset.shared-*/shard-*.parquet"), key=lambda one: one.stat().st_size)
     column = pq.read_metadata(path).row_group(0)
     record = next(
         c for c in (column.column(i) for i in range(column.num_columns)) if c.path_in_schema == "record"
     )
     flip(path, record.data_page_offset + record.total_compressed_size // 2)
     with pytest.raises(StoreError, match="was not what was written there"):
-        merge_shared(run.folder, part_bytes=PART_BYTES)
-    assert contents(run.folder.dataset) == alone
-    assert merge_shared(run.folder, part_bytes=PART_BYTES) is not None  # made anew
-    assert contents(run.folder.dataset) == alone
+        merge_shared(run, part_bytes=PART_BYTES)
+    assert contents(run.dataset) == alone
+    assert merge_shared(run, part_bytes=PART_BYTES) is not None  # made anew
+    assert contents(run.dataset) == alone
 
 
 def test_work_that_is_left_refuses_a_shared_merge_too(make_run: Any) -> None:
-    run = make_run(items=16)
-    run.finish("shard-000000")
+    made = make_run(items=16)
+    made.finish("shard-000000")
     with pytest.raises(AccountingError, match="1 of 2 shards are not done"):
-        merge_shared(run.folder)
+        merge_shared(made.folder)
 
 
-def test_a_local_dask_cluster_gives_the_bytes_of_one_process(run: Any) -> None:
+def test_a_local_dask_cluster_gives_the_bytes_of_one_process(run: RunFolder, alone: dict[str, bytes]) -> None:
     distributed = pytest.importorskip("distributed", reason="DASK IS NOT INSTALLED")
     from kgqa_hpc.dataset.staging import stage_by_dask
 
-    merge(run.folder, part_bytes=PART_BYTES)
-    alone = contents(run.folder.dataset)
     cluster = distributed.LocalCluster(
         n_workers=2, threads_per_worker=1, processes=False, dashboard_address=None
     )
     with cluster, stage_by_dask(cluster.scheduler_address) as stage:
-        merge(run.folder, stage=stage, part_bytes=PART_BYTES)
-        assert contents(run.folder.dataset) == alone
-        damaged = run.folder.result("main", "shard-000005")
+        merge(run, stage=stage, part_bytes=PART_BYTES)
+        assert contents(run.dataset) == alone
+        damaged = run.result("main", "shard-000005")
         damaged.write_bytes(damaged.read_bytes()[:-1])
         with pytest.raises(CorruptFile, match="shard-000005"):
-            merge(run.folder, stage=stage, part_bytes=PART_BYTES)
-    assert contents(run.folder.dataset) == alone
+            merge(run, stage=stage, part_bytes=PART_BYTES)
+    assert contents(run.dataset) == alone
 
 
 def test_a_site_that_says_nothing_of_its_jobs_is_told_where_to() -> None:
@@ -191,8 +211,8 @@ def test_a_site_that_says_nothing_of_its_jobs_is_told_where_to() -> None:
     assert "jobqueue.slurm" in told.value.cure
 
 
-def test_a_merge_fails_when_another_has_changed_its_settings_meanwhile(
-    run: Any, monkeypatch: pytest.MonkeyPatch
+def test_a_merge_fails_when_another_changed_its_settings(
+    run: RunFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     share_alone = stages.merge_shared
 
@@ -201,7 +221,7 @@ def test_a_merge_fails_when_another_has_changed_its_settings_meanwhile(
         return share_alone(folder, **options)
 
     monkeypatch.setattr(stages, "merge_shared", late)
-    refused = kgqa("merge", run.folder.path, "--shared", "--set", "order=id", code=1).stderr
+    refused = kgqa("merge", run.path, "--shared", "--set", "order=id", code=1).stderr
     assert "another merge has changed dataset:" in refused
     monkeypatch.undo()
-    kgqa("merge", run.folder.path, "--shared", "--set", "order=id")
+    kgqa("merge", run.path, "--shared", "--set", "order=id")

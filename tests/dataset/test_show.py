@@ -137,9 +137,7 @@ def test_a_condition_that_is_none_is_refused(difficulty: list[str], scores: list
         condition_of(difficulty, scores)
 
 
-def test_a_score_or_difficulty_that_no_record_has_is_named(
-    runs: list[RunFolder], merged: Any, tmp_path: Path
-) -> None:
+def test_a_score_or_difficulty_of_none_is_named(runs: list[RunFolder], merged: Any, tmp_path: Path) -> None:
     with pytest.raises(InputError, match='Could not find key "quality"') as caught:
         show(runs[0].path, where=condition_of((), ["quality=1"]))
     assert "DESCRIBE accepted" in caught.value.cure

@@ -39,9 +39,7 @@ def test_no_node_is_in_two_parts(
     assert sum(part["records"] for part in told["parts"].values()) == len(nodes)
 
 
-def test_shares_are_met_where_groups_are_small_and_repeated_questions_counted(
-    tmp_path: Path, rows_of: Any
-) -> None:
+def test_shares_are_met_where_groups_are_small_and_repeats_counted(tmp_path: Path, rows_of: Any) -> None:
     rows = rows_of(tmp_path, [{"taxon": f"t{i // 5}"} for i in range(1000)])
     told = divide(rows, Split(by="taxon", shares={"train": 0.8, "dev": 0.1, "test": 0.1}), 3)
     assert [part["records"] for part in told["parts"].values()] == [800, 100, 100]

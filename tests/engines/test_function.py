@@ -35,9 +35,7 @@ def test_an_exception_an_exit_and_a_cancellation_fail_their_request_alone() -> N
     assert errors == ["ValueError: no", "SystemExit: 3", "CancelledError: enough"]
 
 
-def test_a_module_that_exits_when_it_is_imported_is_bad_input(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_module_that_exits_at_import_is_bad_input(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "exiting.py").write_text("import sys\nsys.exit(1)\n")
     monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
     with pytest.raises(EngineConfigError, match="cannot be imported: SystemExit: 1"):

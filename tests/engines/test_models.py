@@ -72,7 +72,7 @@ def test_layers_that_keep_a_state_are_not_guessed_at_and_it_is_said(
     assert capsys.readouterr().out == ""
 
 
-def test_latent_attention_and_a_nested_text_model_are_known_and_a_strange_one_not_guessed_at(
+def test_latent_attention_and_a_nested_text_model_are_known_and_no_odd_one_is_guessed(
     tmp_path: Path,
 ) -> None:
     size = size_of(folder_of(tmp_path, published.DEEPSEEK_V3))

@@ -16,6 +16,7 @@ from kgqa_hpc.anchors.anchor import Anchor, Source, Tools
 from kgqa_hpc.kg.file import export_graph
 from kgqa_hpc.kg.graph import KnowledgeGraph
 from kgqa_hpc.store.run_folder import RunFolder
+from tests.command import kgqa
 from tests.waiting import wait_for
 from tests.work.rig import Processes, answers_kept, reconfigure
 
@@ -92,16 +93,15 @@ def lines(data: bytes) -> list[dict[str, Any]]:
     return [json.loads(line) for line in data.splitlines()]
 
 
-def finished(run: RunFolder, processes: Processes) -> dict[str, bytes]:
-    code, output = processes.finish(processes.start(run))
-    assert code == 0, output
+def finished(run: RunFolder) -> dict[str, bytes]:
+    kgqa("run", run.path)
     return dataset(run)
 
 
 def whole_and_killed(prepare: Callable[..., RunFolder], processes: Processes) -> list[dict[str, bytes]]:
     """The datasets of a run with faults, and of the same run killed twice; `prepare` takes its name and engine."""
     faults = {"garbage": 0.05, "truncate": 0.05, "error": 0.02}
-    whole = finished(prepare("whole", faults=faults), processes)
+    whole = finished(prepare("whole", faults=faults))
     # At least half a minute in all: no run ends before it is killed.
     slow = {"batch": 4, "per_request_s": 0.6}
     killed = prepare("killed", faults=faults, latency=slow)
@@ -113,4 +113,4 @@ def whole_and_killed(prepare: Callable[..., RunFolder], processes: Processes) ->
         process.kill()
         process.wait()
     reconfigure(killed, engine={"latency": {"batch": 4}})
-    return [whole, finished(killed, processes)]
+    return [whole, finished(killed)]

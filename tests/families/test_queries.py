@@ -88,9 +88,7 @@ def answers_of(store: ox.Store, query: str) -> list[str]:
 
 
 @pytest.mark.parametrize("kind", KIND_SETTINGS)
-def test_the_queries_of_records_give_their_answers(
-    kind: str, graph: KnowledgeGraph, stores: list[ox.Store]
-) -> None:
+def test_the_queries_of_records_answer(kind: str, graph: KnowledgeGraph, stores: list[ox.Store]) -> None:
     if kind == "puzzle":
         pytest.importorskip("clingo", reason="CLINGO IS NOT INSTALLED (extra: puzzles)")
     made, executed = KINDS.get(kind)(), 0

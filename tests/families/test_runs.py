@@ -71,10 +71,10 @@ def test_a_killed_run_ends_in_the_same_bytes(
     [pytest.param(family, marks=() if family == "path" else pytest.mark.slow) for family in FAMILIES],
 )
 def test_200_items_worded_by_the_scripted_engine_are_right_or_refused_with_the_reason(
-    family: str, tmp_path: Path, graph: dict[str, Any], processes: Processes
+    family: str, tmp_path: Path, graph: dict[str, Any]
 ) -> None:
     run = prepared(tmp_path, family, graph, 200)
-    found = finished(run, processes)
+    found = finished(run)
     accepted, rejected = lines(found["accepted.jsonl"]), lines(found["rejected.jsonl"])
     assert len(accepted) + len(rejected) == 200
     assert accepted

@@ -113,7 +113,7 @@ exit $code
 """
 
 
-def test_a_disk_that_fails_and_becomes_read_only_ends_a_run_with_a_line_and_loses_nothing(
+def test_a_disk_that_fails_and_becomes_read_only_ends_a_run_in_a_line_and_loses_none(
     tmp_path: Path,
 ) -> None:
     runtime = {"shard_size": 20, "commit_every": 0, "lease": 1}

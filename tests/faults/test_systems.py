@@ -93,9 +93,7 @@ def test_users_of_a_group_share_the_work_on_a_run(commands: Commands, shared_fol
     assert stat.S_IMODE((run.path / "dataset" / "accepted.jsonl").stat().st_mode) & 0o060 == 0o060
 
 
-def test_another_version_of_the_package_goes_on_with_a_run_to_the_same_results(
-    commands: Commands, tmp_path: Path
-) -> None:
+def test_another_version_of_the_package_ends_a_run_the_same_way(commands: Commands, tmp_path: Path) -> None:
     calm, mixed = prepared(tmp_path / "calm"), prepared(tmp_path / "mixed")
     assert commands("run", calm.path).code == 0
     killed = commands("run", mixed.path, version="0.1.9", fault="KILL@70", root=mixed.path)
@@ -108,9 +106,7 @@ def test_another_version_of_the_package_goes_on_with_a_run_to_the_same_results(
     assert commands("merge", mixed.path, version="9.1.0").code == 0
 
 
-def test_a_run_of_a_newer_format_is_refused_by_each_verb_in_a_line(
-    commands: Commands, tmp_path: Path
-) -> None:
+def test_a_run_of_newer_format_is_refused_by_each_verb_in_a_line(commands: Commands, tmp_path: Path) -> None:
     run = prepared(tmp_path / "run")
     manifest = json.loads(run.manifest_file.read_bytes())
     run.manifest_file.write_text(json.dumps({**manifest, "version": manifest["version"] + 1}))

@@ -1,6 +1,7 @@
-"""Forks a process per line of standard input, {reader, files, settings}, and answers {mib, said}: its peak memory.
+"""Forks a process per line of standard input, {reader, files, freely}, and answers {mib, said}: its peak memory.
 
-`reader`: a graph source, or documents, script, configuration, cells, records. The address space is limited to 6 GiB.
+`reader`: a graph source, or documents, script, configuration, cells, records; `freely`: bytes that any file may
+unpack to. The address space is limited to 6 GiB.
 """
 
 import json
@@ -23,6 +24,7 @@ from kgqa_hpc.plugins.evaluation.records import records
 from kgqa_hpc.plugins.gasl.cli import read_input
 from kgqa_hpc.plugins.gasl.parser import read_script
 from kgqa_hpc.plugins.literature.documents.read import read_documents
+from kgqa_hpc.text import streams
 
 
 def cells(path: Path) -> Iterator[Any]:
@@ -43,6 +45,7 @@ READERS: dict[str, Callable[[Path], Any]] = {
 
 
 def read(order: dict[str, Any]) -> str:
+    streams.UNPACKED_FREELY = order["freely"]
     try:
         if order["reader"] in READERS:
             content = READERS[order["reader"]](Path(*order["files"].values()))

@@ -1,7 +1,6 @@
 """Names of any shape and up to any length: nothing that shows, prompts or exports them takes more than linear time."""
 
 import json
-import resource
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -15,7 +14,7 @@ from kgqa_hpc.engines.clean import one_line
 from kgqa_hpc.prompts.prompt import load_prompt
 from kgqa_hpc.prompts.safe_text import NAME_LENGTH, clean_text
 from kgqa_hpc.text.plain_text import plain, plain_json, plain_line
-from tests.command import program
+from tests.command import kgqa
 from tests.foreign.watchdog import watched
 
 LONGEST = 250_000  # characters; a larger field is no name but a file
@@ -56,11 +55,6 @@ def test_a_name_of_any_length_takes_linear_time(reader: str) -> None:
             READERS[reader](name)
 
 
-def bounded() -> None:
-    """In the child: a command that loops dies of SIGXCPU, one that hoards of a MemoryError."""
-    resource.setrlimit(resource.RLIMIT_CPU, (120, 120))
-
-
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A finished run of a graph with such names, 8,000 characters each."""
@@ -74,12 +68,9 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     graph = {"source": "kgx", "nodes": "nodes.jsonl", "edges": "edges.jsonl", "min_degree": 1}
     config = {"graph": graph, "anchors": {"per_shape": 2}, "engine": {"kind": "scripted"}}
     (folder / "run.yaml").write_text(json.dumps(config))
-    kgqa("all", folder / "run.yaml", folder / "run")
+    with watched("a whole run", 60):
+        kgqa("all", folder / "run.yaml", folder / "run")
     return folder / "run"
-
-
-def kgqa(*words: object) -> None:
-    program(*words, more={"preexec_fn": bounded, "errors": "replace"})
 
 
 VERBS = ["kg find RUN a", "show RUN -n 2", "report RUN"]
@@ -89,4 +80,5 @@ VERBS += [f"export RUN --to {form} --out OUT" for form in ("biographletqa", "csv
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("verb", VERBS)
 def test_every_verb_bears_such_names(run: Path, tmp_path: Path, verb: str) -> None:
-    kgqa(*({"RUN": run, "OUT": tmp_path / "out"}.get(word, word) for word in verb.split()))
+    with watched(verb):
+        kgqa(*({"RUN": run, "OUT": tmp_path / "out"}.get(word, word) for word in verb.split()))

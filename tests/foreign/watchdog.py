@@ -22,15 +22,15 @@ class Hangs(AssertionError):
 
 
 @contextmanager
-def watched(what: object = "an example") -> Iterator[None]:
-    """Fails when the block takes more than SECONDS of processor time."""
+def watched(what: object = "an example", seconds: float = SECONDS) -> Iterator[None]:
+    """Fails when the block takes more than so many seconds of processor time."""
 
     def bark(number: int, frame: FrameType | None) -> None:
-        raise Hangs(f"more than {SECONDS:.0f} s of processor time for {str(what)[:200]!r}")
+        raise Hangs(f"more than {seconds:.0f} s of processor time for {str(what)[:200]!r}")
 
     before = signal.signal(signal.SIGPROF, bark)
     faulthandler.dump_traceback_later(DEAF, exit=True)
-    signal.setitimer(signal.ITIMER_PROF, SECONDS)
+    signal.setitimer(signal.ITIMER_PROF, seconds)
     try:
         yield
     finally:

@@ -83,9 +83,7 @@ def test_only_keys_that_hold_paths_are_resolved(tmp_path):
         (["a", "b"], ["A", ""], {"unnamed_nodes": "error"}, "1 nodes have no name, e.g. 'b'"),
     ],
 )
-def test_a_graph_made_without_an_assembly_is_held_against_the_settings(
-    monkeypatch, ids, names, keys, problem
-):
+def test_a_graph_made_without_assembly_is_held_against_the_settings(monkeypatch, ids, names, keys, problem):
     class Raw:
         name, licence, description, Settings = "raw", "CC0", "As it is.", SourceSettings
 

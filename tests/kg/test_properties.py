@@ -99,9 +99,7 @@ def test_graphml_data_that_name_nothing_are_properties(write, load):
     assert graph.edge_properties["weight"].to_pylist() == [0.5, 2.0]
 
 
-def test_graphml_data_that_another_attribute_outranks_as_name_or_type_are_properties(
-    write, load, nodes_of, edges_of
-):
+def test_graphml_data_outranked_by_another_as_name_or_type_are_properties(write, load, nodes_of, edges_of):
     text = """<graphml><graph><node id="a"><data key="label">L</data><data key="name">N</data>
     <data key="category">c</data><data key="type">t</data></node>
     <node id="b"><data key="label">only</data><data key="kind">k</data></node>

@@ -44,7 +44,7 @@ def module_text(name):
 
 
 @pytest.mark.parametrize("name", SHIPPED)
-def test_a_shipped_prompt_asks_for_what_its_step_reads_in_the_order_of_a_schema_that_every_engine_enforces(
+def test_a_shipped_prompt_asks_for_what_its_step_reads_in_the_order_of_a_schema_of_every_engine(
     name,
 ):
     prompt = load_prompt(name)

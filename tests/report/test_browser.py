@@ -119,9 +119,7 @@ def test_a_table_fits_a_wide_window_and_else_shows_that_there_is_more(browser: A
 
 
 @pytest.mark.parametrize("width", [*WIDTHS, 360])
-def test_the_words_of_the_flow_stand_whole_beside_their_bands(
-    browser: Any, page_file: Path, width: int
-) -> None:
+def test_words_of_the_flow_stand_whole_beside_their_bands(browser: Any, page_file: Path, width: int) -> None:
     page = Look(browser, page_file, width).page
     bands, words = page.evaluate(
         "[...document.querySelectorAll('.flow svg')].map(svg => svg.getBoundingClientRect().toJSON())"
@@ -214,9 +212,7 @@ def test_a_link_leads_to_its_record(browser: Any, page_file: Path) -> None:
     assert "kgqa explain" in page.inner_text("#accepted-list .card")
 
 
-def test_names_of_nodes_do_not_lie_on_each_other_and_types_have_colours(
-    browser: Any, page_file: Path
-) -> None:
+def test_names_of_nodes_do_not_overlap_and_types_have_colours(browser: Any, page_file: Path) -> None:
     page = Look(browser, page_file).page
     for place in range(6):
         page.click(f"#accepted-list .card > button >> nth={place}")

@@ -149,9 +149,7 @@ def test_another_process_draws_the_same_picture(tmp_path: Path) -> None:
     assert out.stdout == covered_graph(count_nodes(paths, seed=3))
 
 
-def test_the_picture_says_what_was_sampled_and_stays_small(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_picture_tells_a_sample_and_stays_small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     every = range(300)
     dense = [[a, b] for a in every for b in range(a)]
     nodes = [{"id": f"N{n}", "name": f"<{'x' * 10_000}{n}>", "type": "T"} for n in every]

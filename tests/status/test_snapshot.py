@@ -155,7 +155,7 @@ def test_finished_items_count_although_no_worker_lives_and_no_shard_is_sealed(ru
     assert "accepted 2 (66.7 %, 21 to 94 %)" in render(now)
 
 
-def test_counts_are_the_same_read_on_from_saved_sums_and_never_fall_when_a_shard_is_sealed(
+def test_counts_are_the_same_read_on_from_sums_and_never_fall_when_a_shard_is_sealed(
     run: RunFolder,
 ) -> None:
     names = read_shards_manifest(run).names

@@ -83,9 +83,7 @@ def test_the_judge_sees_the_pair_and_not_the_graphlet(item, chain):
         ({"question": "Another question altogether?", "answer": "Another answer altogether."}, Done()),
     ],
 )
-def test_a_pair_is_accepted_when_question_and_answer_are_valid(
-    item, chain, verdict_text, stop, changes, outcome
-):
+def test_a_pair_is_accepted_if_both_parts_are_valid(item, chain, verdict_text, stop, changes, outcome):
     item.output = {"question": QUESTION, "answer": ANSWER}
     assert chain[1].take(item, stop(verdict_text(**changes)), 0) == outcome
     assert item.output == {"question": QUESTION, "answer": ANSWER}  # never taken from a judge
@@ -95,9 +93,7 @@ def test_a_pair_is_accepted_when_question_and_answer_are_valid(
     )
 
 
-def test_an_item_goes_on_in_the_next_pass_where_the_last_one_left_it(
-    item, chain, pair_text, verdict_text, stop
-):
+def test_an_item_goes_on_in_the_next_pass_where_the_last_left(item, chain, pair_text, verdict_text, stop):
     chain[0].take(item, stop(pair_text()), 0)
     later = Item.from_record(item.anchor, item.to_record())
     assert chain[1].take(later, stop(verdict_text()), 0) == Done()

@@ -58,9 +58,7 @@ def command(verb, folder, code=0):
         ("preview", Retry("no", "lost"), "lost_as is"),
     ],
 )
-def test_a_step_that_returns_no_outcome_ends_with_its_name_and_the_item(
-    verb, returned, words, tmp_path, monkeypatch
-):
+def test_a_step_that_returns_no_outcome_ends_with_name_and_item(verb, returned, words, tmp_path, monkeypatch):
     use(monkeypatch, lambda item: returned)
     assert words in command(verb, tmp_path, code=2).stderr
 
@@ -85,9 +83,7 @@ def is_odd(item):
     return sum(item.id.encode()) % 2 == 1
 
 
-def test_an_item_on_which_a_step_fails_to_say_whether_it_asks_is_counted_and_the_others_go_on(
-    tmp_path, monkeypatch
-):
+def test_an_item_on_which_a_step_fails_to_say_if_it_asks_is_counted_and_others_go_on(tmp_path, monkeypatch):
     def asks_about(self, item):
         if is_odd(item):
             raise ZeroDivisionError("a sentence without words")

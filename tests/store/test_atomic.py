@@ -45,9 +45,7 @@ NO_LINKS = [errno.EPERM, errno.EOPNOTSUPP, errno.EXDEV]
 
 
 @pytest.mark.parametrize("number", [0, *NO_LINKS])
-def test_an_exclusive_write_leaves_the_first_file_alone_and_one_of_many_wins(
-    tmp_path: Path, number: int
-) -> None:
+def test_an_exclusive_write_leaves_the_first_file_and_one_of_many_wins(tmp_path: Path, number: int) -> None:
     with watch(refuse("link", number) if number else lambda call, where: None):
         assert atomic.write_file(tmp_path / "f", b"one", exclusive=True)
         assert not atomic.write_file(tmp_path / "f", b"two", exclusive=True)

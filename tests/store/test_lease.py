@@ -46,9 +46,7 @@ def test_of_many_claimants_one_gets_it(leases: MakeLeases) -> None:
 
 
 @pytest.mark.parametrize("call", ["rename", "link"])
-def test_a_claimant_that_another_one_overtakes_gets_nothing_and_harms_nobody(
-    leases: MakeLeases, call: str
-) -> None:
+def test_a_claimant_whom_another_overtakes_gets_and_harms_nothing(leases: MakeLeases, call: str) -> None:
     """Before its rename another took over and claimed; before its link another claimed."""
     dead, quick, slow = leases("w0"), leases("w1"), leases("w2")
     claimed(dead, NAME)
@@ -115,9 +113,7 @@ def test_leases_are_spread_over_folders(leases: MakeLeases) -> None:
     assert all(len(name) == 2 for name in folders)
 
 
-def test_a_lease_that_the_disk_refuses_is_an_error_and_not_a_lost_one(
-    leases: MakeLeases, tmp_path: Path
-) -> None:
+def test_a_lease_that_the_disk_refuses_is_an_error_not_a_loss(leases: MakeLeases, tmp_path: Path) -> None:
     mine = leases()
     mine.path(NAME).mkdir(parents=True)
     for read in (lambda: mine.claim(NAME), mine.holders):

@@ -227,9 +227,7 @@ def test_cutting_stops_within_a_moment_and_goes_on_where_it_was(run: RunFolder) 
     assert len(partition(run, 2).shards) == 50
 
 
-def test_a_shard_is_read_without_listing_all_others(
-    cut_run: RunFolder, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_shard_is_read_without_listing_others(cut_run: RunFolder, monkeypatch: pytest.MonkeyPatch) -> None:
     """Who reads 20,000 shards must not list 20,000 for each of them."""
     manifest = read_shards_manifest(cut_run)
     monkeypatch.delattr(partition_module, "count")  # of the shards in order

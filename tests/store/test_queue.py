@@ -132,9 +132,7 @@ def test_a_result_that_appears_between_look_and_claim_is_not_done_again(
     assert queue.leases.held == set()
 
 
-def test_a_claim_that_another_worker_wins_goes_on_to_the_next(
-    few: RunFolder, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_claim_that_another_wins_tries_the_next(few: RunFolder, monkeypatch: pytest.MonkeyPatch) -> None:
     queue, quick = queue_of(few, "w1"), queue_of(few, "w2")
     claim, stolen = queue.leases.claim, []
 
@@ -210,9 +208,7 @@ def test_a_search_looks_at_few_of_many_leases_and_the_next_one_goes_on(
     assert looks[:80] == order, "each was looked at once, in the worker's own order"
 
 
-def test_a_nearly_complete_run_is_learnt_by_one_listing(
-    many: RunFolder, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_nearly_complete_run_takes_one_listing(many: RunFolder, monkeypatch: pytest.MonkeyPatch) -> None:
     for number in range(79):
         commit(many, shard_name(number))
     queue = queue_of(many, "w1")

@@ -55,9 +55,7 @@ def killed_at(step: int, target: Path) -> bool:
     return os.WIFSIGNALED(os.waitpid(child, 0)[1])
 
 
-def test_a_kill_before_any_system_call_leaves_the_old_folder_or_the_new_one(
-    tmp_path: Path, can_exchange: bool
-) -> None:
+def test_a_kill_before_any_system_call_leaves_old_or_new_folder(tmp_path: Path, can_exchange: bool) -> None:
     outcomes = []
     for step in range(1, 500):
         target = tmp_path / str(step) / "dataset[1]"  # a name that is a pattern, too

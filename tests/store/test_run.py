@@ -50,9 +50,7 @@ def test_another_configuration_is_refused_and_changes_nothing(run: RunFolder, co
     assert run.config_file.read_bytes() == before
 
 
-def test_an_empty_folder_becomes_a_run_and_a_full_one_is_refused(
-    tmp_path: Path, config: Dict, sections: Dict
-) -> None:
+def test_an_empty_folder_becomes_a_run_a_full_one_not(tmp_path: Path, config: Dict, sections: Dict) -> None:
     (tmp_path / "empty").mkdir()
     assert RunFolder.create(tmp_path / "empty", config, sections).manifest()
     (tmp_path / "full").mkdir()

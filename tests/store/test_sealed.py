@@ -101,9 +101,7 @@ def test_the_refusal_is_told_and_not_what_hdf5_makes_of_it(tmp_path: Path, nth: 
     assert os.listdir(tmp_path) == []
 
 
-def test_a_newer_version_says_so_and_is_not_called_corrupt(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_newer_version_says_so_and_is_not_corrupt(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sealed.VERSIONS, "thing", 2)
     write(tmp_path / "f.h5")
     monkeypatch.undo()
@@ -196,9 +194,7 @@ def circle(file: h5py.File, secret: Path) -> None:
 @pytest.mark.parametrize(
     "plant", [external_storage, virtual_dataset, external_link, soft_link, huge_shape, huge_chunk, circle]
 )
-def test_what_is_not_the_files_own_is_refused(
-    tmp_path: Path, plant: Callable[[h5py.File, Path], None]
-) -> None:
+def test_what_is_not_the_files_is_refused(tmp_path: Path, plant: Callable[[h5py.File, Path], None]) -> None:
     secret = tmp_path / "secret.h5"
     with h5py.File(secret, "w") as file:
         file["bytes"] = np.arange(8, dtype=np.uint8)

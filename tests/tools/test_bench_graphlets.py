@@ -65,9 +65,7 @@ EXTRAPOLATED = "extrapolated: 2e+03 us an occurrence, 1e+03 in 1.00% of the root
 
 
 @pytest.mark.parametrize(("python", "basis"), [("python", EXTRAPOLATED), (None, "NOT INSTALLED")])
-def test_the_basis_of_an_extrapolation_and_a_missing_peer_are_said(
-    bench, tmp_path, monkeypatch, python, basis
-):
+def test_the_basis_of_extrapolations_and_missing_peers_are_said(bench, tmp_path, monkeypatch, python, basis):
     figures = {"user": 2.0, "wall": 2.0, "peak_mb": 99.0, "slow": 1.0, "occurrences": 1000}
     part = {"roots": 0.01, "nodes": 1.0, "path": "x"}
     answers = {"--make": {"nodes": 3, "edges": 2, "max_degree": 2}, "--part": part, "--one": figures}

@@ -175,7 +175,7 @@ def project(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_a_person_gets_the_messages_the_answers_and_what_100000_would_take_and_no_run_is_made(
+def test_a_person_gets_messages_answers_and_what_100000_would_take_and_no_run(
     project: Path,
 ) -> None:
     """tests/golden holds the JSON of a preview."""

@@ -22,7 +22,7 @@ from kgqa_hpc.runs import fingerprint
 from kgqa_hpc.store.run_folder import RunFolder
 from kgqa_hpc.store.shards import read_result
 from kgqa_hpc.work.run import run_command
-from tests.command import environment
+from tests.command import environment, kgqa
 from tests.disk_watch import watch
 from tests.waiting import wait_for
 
@@ -95,8 +95,7 @@ def kill_and_finish(run: RunFolder, processes: Processes, kills: int = 3) -> Non
         wait_for(lambda: written() != before or worker.poll() is not None, "an answer")  # noqa: B023
         worker.kill()
         worker.wait()
-    code, output = processes.finish(processes.start(run))
-    assert code == 0, output
+    kgqa("run", run.path)
 
 
 def seeded() -> random.Random:

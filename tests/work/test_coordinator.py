@@ -65,9 +65,7 @@ def write_done(run: RunFolder, *shards: str) -> None:
         write_result(run.result("main", shard), rows, run.origin("main").header(shard, ""))
 
 
-def test_one_leads_and_another_takes_over_when_it_resigns_or_dies(
-    run: RunFolder, make_lead: MakeLead
-) -> None:
+def test_one_leads_another_takes_over_when_it_resigns_or_dies(run: RunFolder, make_lead: MakeLead) -> None:
     first, second, third = (make_lead(name) for name in "abc")
     assert first.take()
     assert not second.take()
@@ -104,9 +102,7 @@ def test_slurm_is_asked_for_the_queue_once_a_minute_and_at_the_end(
     assert len(calls) == 2
 
 
-def test_a_status_file_of_another_form_does_not_end_the_worker_that_shows_it(
-    run: RunFolder, make_lead: MakeLead
-) -> None:
+def test_a_status_file_of_another_form_does_not_end_a_worker(run: RunFolder, make_lead: MakeLead) -> None:
     assert make_lead("a").take()
     other = make_lead("b")
     other._session.facts["size"] = 2

@@ -135,9 +135,7 @@ def test_a_worker_that_slept_beyond_its_lease_harms_nothing_when_it_wakes_up(
     assert result_files(run) == undisturbed
 
 
-def test_an_item_that_kills_the_engine_is_failed_and_all_others_live(
-    tmp_path: Path, nursery: Nursery
-) -> None:
+def test_an_item_that_kills_the_engine_fails_and_all_others_live(tmp_path: Path, nursery: Nursery) -> None:
     run = make_run(
         tmp_path / "run",
         300,
@@ -153,9 +151,7 @@ def test_an_item_that_kills_the_engine_is_failed_and_all_others_live(
     assert len(failed) < 10
 
 
-def test_an_engine_that_hangs_is_killed_and_its_items_are_asked_again(
-    tmp_path: Path, nursery: Nursery
-) -> None:
+def test_an_engine_that_hangs_is_killed_and_its_items_asked_again(tmp_path: Path, nursery: Nursery) -> None:
     run = make_run(
         tmp_path / "run",
         60,

@@ -88,7 +88,7 @@ def test_what_got_farthest_counts_whoever_wrote_it_last(session: Any) -> None:
     assert open_shard(session).resumed == 1
 
 
-def test_a_complete_shard_becomes_a_result_in_the_order_of_the_shard_and_its_journals_go(
+def test_a_complete_shard_becomes_a_result_in_the_shards_order_and_its_journals_go(
     session: Any,
 ) -> None:
     shard = open_shard(session)

@@ -54,9 +54,7 @@ def test_a_run_makes_a_result_of_every_shard_and_leaves_the_status_of_a_complete
 
 
 @pytest.mark.slow
-def test_processes_on_one_folder_split_the_work_and_do_no_shard_twice(
-    tmp_path: Path, nursery: Nursery
-) -> None:
+def test_processes_on_a_folder_split_the_work_and_do_no_shard_twice(tmp_path: Path, nursery: Nursery) -> None:
     run = make_run(tmp_path / "run", 200, engine=slow(), runtime={"shard_size": 5, "lease": 3600})
     # Each is held in its first shard: else one that is slow to start may find nothing left.
     started = [nursery.start(run, "HOLD@1") for _ in range(3)]

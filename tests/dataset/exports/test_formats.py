@@ -200,9 +200,7 @@ def test_lighteval_scores_a_model_that_knows_every_second_answer(run: Any, tmp_p
     assert scores["rougeL"] >= scores["em"]
 
 
-def test_an_unknown_form_is_refused_and_a_run_without_a_dataset(
-    run: Any, make_run: Any, tmp_path: Path
-) -> None:
+def test_unknown_forms_and_runs_without_dataset_are_refused(run: Any, make_run: Any, tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="did you mean alpaca"):
         export(run.folder, "alpaka", tmp_path / "out")
     with pytest.raises(InputError, match="no dataset yet"):

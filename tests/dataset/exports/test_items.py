@@ -149,9 +149,7 @@ def test_names_types_and_index_equal_a_real_published_record(merged: Any) -> Non
     assert sorted(_ORDINAL) == list(range(1, 30))
 
 
-def test_a_dataset_in_the_order_of_a_column_is_exported_with_each_pairs_own_answers(
-    merged: Any, make_merged: Any
-) -> None:
+def test_a_dataset_ordered_by_a_column_exports_each_pairs_own_answers(merged: Any, make_merged: Any) -> None:
     plain = {record["question"]: record for record in published(merged[0])}
     records = published(make_merged(published=True, dataset={"order": "answer"})[0])
     assert [one["answer"] for one in records] == sorted(one["answer"] for one in records)

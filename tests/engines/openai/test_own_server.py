@@ -87,9 +87,7 @@ def test_the_batch_is_what_the_card_holds_and_the_requests_in_flight_follow(tmp_
     assert engine.info.max_batch == fits > 100
 
 
-def test_what_needs_a_card_or_a_known_model_is_refused_without_one(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_needs_a_card_or_known_model_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = model(tmp_path / "m")
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "7")
     with pytest.raises(EngineConfigError, match="no GPU") as caught:

@@ -173,9 +173,7 @@ def entities(*ids):
         ),
     ],
 )
-def test_nodes_and_edges_come_as_the_files_say(
-    read, nodes_of, edges_of, source, contents, keys, nodes, edges
-):
+def test_nodes_and_edges_come_as_files_say(read, nodes_of, edges_of, source, contents, keys, nodes, edges):
     graph = read(source, *contents, **keys)
     assert nodes_of(graph) == nodes
     assert edges_of(graph) == edges

@@ -86,9 +86,7 @@ def _digest(rows):
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def test_obsolete_negated_and_foreign_statements_are_left_out_and_old_ids_followed(
-    folder, nodes_of, edges_of
-):
+def test_obsolete_negated_and_foreign_statements_are_out_and_old_ids_followed(folder, nodes_of, edges_of):
     graph = read_hpo(folder)
     assert set(nodes_of(graph)) == {
         ("HP:0000118", "Phenotypic abnormality", "phenotype"),

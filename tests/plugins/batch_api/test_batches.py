@@ -53,9 +53,7 @@ def test_a_redirected_file_of_answers_ends_the_engine_and_nothing_is_sent_again(
     assert_paid_once(service, 1)
 
 
-def test_a_deleted_file_of_answers_ends_the_engine_with_the_way_on(
-    service: BatchService, start: Start
-) -> None:
+def test_a_deleted_file_of_answers_ends_the_engine_with_a_cure(service: BatchService, start: Start) -> None:
     service.look = lambda name: {"status": "completed", "output_file_id": "gone"}  # type: ignore[method-assign]
     with pytest.raises(EngineConfigError, match="no such file") as caught:
         ask(start(), 1)
@@ -76,9 +74,7 @@ def test_after_replies_that_are_no_batch_and_no_list_nothing_is_paid_twice(
     assert not service.odd
 
 
-def test_a_refused_batch_with_odd_errors_and_a_list_without_an_end_are_errors(
-    service: BatchService, start: Start
-) -> None:
+def test_a_refused_batch_of_odd_errors_and_an_endless_list_fail(service: BatchService, start: Start) -> None:
     service.odd = [{"status": "failed", "errors": "x"}]
     with pytest.raises(EngineConfigError, match="it says no more"):
         ask(start(), 1)

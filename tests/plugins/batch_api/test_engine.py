@@ -132,9 +132,7 @@ def test_a_refused_batch_and_a_wrong_key_end_the_engine_with_the_servers_words(
         ask(start(), 2)
 
 
-def test_a_refused_request_fails_alone_and_a_filtered_one_is_a_refusal(
-    service: BatchService, start: Start
-) -> None:
+def test_a_refused_request_fails_alone_a_filtered_one_refuses(service: BatchService, start: Start) -> None:
     codes = {"q1": "bad_request", "q2": "content_filter"}
 
     def bad(body: dict[str, Any]) -> dict[str, Any] | None:
@@ -178,9 +176,7 @@ def test_a_request_that_no_batch_answers_fails_after_some(service: BatchService,
     assert len(service.batches) == SENDINGS
 
 
-def test_the_mode_is_agreed_by_a_small_question_outside_of_any_batch(
-    service: BatchService, start: Start
-) -> None:
+def test_the_mode_is_agreed_by_a_small_question_outside_a_batch(service: BatchService, start: Start) -> None:
     service.answer = lambda body: '{"ok": true}' if "response_format" in body else "hello"
     assert start(structured="auto").info.structured == "grammar"
     assert service.live
@@ -201,9 +197,7 @@ with open(target, "w") as out:
 """
 
 
-def test_a_program_of_vllms_form_answers_batches_and_its_answers_are_kept(
-    start: Start, tmp_path: Path
-) -> None:
+def test_a_program_of_vllms_form_answers_batches_and_they_are_kept(start: Start, tmp_path: Path) -> None:
     for _ in range(2):
         engine = start(command=[sys.executable, "-c", PROGRAM, "{input}", "{output}"])
         answers = ask(engine, 6)

@@ -191,9 +191,7 @@ def test_the_objection_to_a_boolean_of_ones_own_names_it() -> None:
         (3.5, None, 3.5),
     ],
 )
-def test_booleans_are_a_vote_and_numbers_a_score(
-    verdict: Any, vote: bool | None, score: float | None
-) -> None:
+def test_booleans_are_votes_and_numbers_scores(verdict: Any, vote: bool | None, score: float | None) -> None:
     assert (opinion(verdict).vote, opinion(verdict).score) == (vote, score)
 
 

@@ -26,9 +26,7 @@ def page_file(merged_run: Path, tmp_path: Path) -> Path:
     return tmp_path / "page.html"
 
 
-def test_the_page_is_one_file_that_names_no_address_the_same_for_the_same_sheet(
-    page_file: Path, tmp_path: Path
-) -> None:
+def test_the_page_is_one_file_without_address_the_same_for_a_sheet(page_file: Path, tmp_path: Path) -> None:
     text = page_file.read_text(encoding="utf-8")
     markup = re.sub(r'<script type="application/json".*?</script>', "", text, flags=re.DOTALL)
     assert not re.search(r"https?:|<link|<img|\bsrc=|url\(|@import", markup)
@@ -47,9 +45,7 @@ def test_the_page_is_one_file_that_names_no_address_the_same_for_the_same_sheet(
         ("ID,Question,Answer\n", "holds no items"),
     ],
 )
-def test_a_sheet_that_cannot_be_rated_is_refused_and_nothing_written(
-    tmp_path: Path, text: str, message: str
-) -> None:
+def test_an_unratable_sheet_is_refused_and_nothing_written(tmp_path: Path, text: str, message: str) -> None:
     sheet = tmp_path / "sheet.csv"
     sheet.write_text(text, encoding="utf-8")
     with pytest.raises(InputError, match=message):

@@ -47,9 +47,7 @@ def test_a_column_is_typed_as_a_whole(tmp_path: Path, cells: tuple[str, ...], va
 
 @given(st.lists(st.one_of(st.integers(), st.just(""), st.floats(allow_nan=False, allow_infinity=False))))
 @example([2**53 + 1, 0.5])
-def test_numbers_come_back_as_they_were_written(
-    tmp_path_factory: pytest.TempPathFactory, cells: list[Any]
-) -> None:
+def test_numbers_come_back_as_written(tmp_path_factory: pytest.TempPathFactory, cells: list[Any]) -> None:
     rows = "".join(f"n{k},,t,{cell}\n" for k, cell in enumerate(cells))
     graph = Graph(read(tmp_path_factory.mktemp("cells"), f"id,name,type,x\n{rows}"))
     if all(cell == "" or abs(cell) <= 1e308 for cell in cells):
@@ -93,9 +91,7 @@ def test_gzip_is_read_and_the_digest_is_that_of_the_text(tmp_path: Path) -> None
         ("id,name,type\na,b\n", "source_id,target_id,type\n", "nodes.csv line 2"),
     ],
 )
-def test_what_is_wrong_with_a_file_is_said_with_its_line(
-    tmp_path: Path, nodes: str, edges: str, said: str
-) -> None:
+def test_a_fault_of_a_file_is_said_with_its_line(tmp_path: Path, nodes: str, edges: str, said: str) -> None:
     with pytest.raises(GraphFormatError, match=said):
         read(tmp_path, nodes, edges)
 

@@ -29,9 +29,7 @@ def limited(result: Result) -> dict[str, Any]:
     return result.error
 
 
-def test_a_list_keeps_its_first_hundred_thousand_items_and_a_count_counts_all(
-    crowd: PropertyGraph, run: Run
-) -> None:
+def test_a_list_keeps_its_first_hundred_thousand_items_a_count_all(crowd: PropertyGraph, run: Run) -> None:
     result = run("FIND edges AS e; COUNT FIND edges AS n; FIND edges LIMIT 100000 AS f", crowd)
     assert len(result.variables["e"]) == 100_000
     assert result.variables["e"][-1]["source"] == "n303"

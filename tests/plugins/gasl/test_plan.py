@@ -140,9 +140,7 @@ def test_a_script_beyond_its_budget_ends_with_the_limit_named() -> None:
 
 
 @pytest.mark.parametrize("killed", [False, True], ids=["in one process", "after a kill"])
-def test_commands_of_earlier_turns_are_executed_once(
-    plan: Step, monkeypatch: pytest.MonkeyPatch, killed: bool
-) -> None:
+def test_commands_of_old_turns_run_once(plan: Step, monkeypatch: pytest.MonkeyPatch, killed: bool) -> None:
     commands: list[int] = []
     execute = plan_step.execute
 
@@ -211,9 +209,9 @@ def test_a_run_killed_in_mid_plan_ends_in_the_same_bytes(tmp_path: Path, process
     assert max(record["rounds"] for record in lines(killed["accepted.jsonl"])) >= 3
 
 
-def test_every_answer_is_what_its_script_gives_on_its_evidence(tmp_path: Path, processes: Processes) -> None:
+def test_every_answer_is_what_its_script_gives_on_its_evidence(tmp_path: Path) -> None:
     run = prepared(tmp_path / "run", 100)
-    found = finished(run, processes)
+    found = finished(run)
     with AnchorsFile(run.anchors) as file:
         anchors = {row["id"]: Anchor.from_dict(row) for row in file.rows()}
     accepted = lines(found["accepted.jsonl"])

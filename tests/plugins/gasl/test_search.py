@@ -51,9 +51,7 @@ def all_paths(nodes: list[str], edges: list[Edge], length: int, direction: str) 
 
 @pytest.mark.parametrize("seed", range(6))
 @pytest.mark.parametrize("direction", ["out", "in", "both"])
-def test_all_simple_paths_are_found_in_their_order(
-    seed: int, direction: str, graph_of: GraphOf, run: Run
-) -> None:
+def test_all_simple_paths_come_in_order(seed: int, direction: str, graph_of: GraphOf, run: Run) -> None:
     nodes, edges, graph = random_graph(seed, graph_of)
     result = run(f"FIND paths DIRECTION {direction} DEPTH 3 AS p", graph)
     expected = [path for length in (1, 2, 3) for path in all_paths(nodes, edges, length, direction)]
@@ -62,9 +60,7 @@ def test_all_simple_paths_are_found_in_their_order(
 
 @pytest.mark.parametrize("seed", range(6))
 @pytest.mark.parametrize("direction", ["out", "in", "both"])
-def test_all_shortest_paths_are_found_in_their_order(
-    seed: int, direction: str, graph_of: GraphOf, run: Run
-) -> None:
+def test_all_shortest_paths_come_in_order(seed: int, direction: str, graph_of: GraphOf, run: Run) -> None:
     nodes, edges, graph = random_graph(seed, graph_of)
     script = f"FIND nodes AS n; RANK n BY id AS m; GRAPHCONNECT m TO n DIRECTION {direction} DEPTH 3 AS p"
     expected = []

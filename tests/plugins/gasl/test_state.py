@@ -85,9 +85,7 @@ def test_a_killed_script_goes_on_to_the_same_end(files: dict[str, Path], where: 
     assert run(files) == expected
 
 
-def test_each_command_is_done_once_however_often_it_is_stopped(
-    files: dict[str, Path], toy: PropertyGraph
-) -> None:
+def test_each_command_is_done_once_however_often_stopped(files: dict[str, Path], toy: PropertyGraph) -> None:
     class Stop(Exception):
         pass
 

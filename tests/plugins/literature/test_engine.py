@@ -178,9 +178,7 @@ HOSTILE = {
 
 
 @pytest.mark.parametrize("name", HOSTILE)
-def test_a_search_service_that_answers_to_harm_is_one_line(
-    name: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_search_service_that_means_harm_is_one_line(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(engine, "ATTEMPTS", 1)
     monkeypatch.setattr(engine, "LARGEST_REPLY", 1 << 20)
 

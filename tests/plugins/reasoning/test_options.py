@@ -87,7 +87,7 @@ def test_a_judge_of_the_question_sees_all_its_options(use: str, prompt: str, sho
     assert all(text in user for text in item.output["choices"].values())
 
 
-def test_no_wrong_option_is_joined_to_the_subject_or_to_the_answer_anywhere_in_the_graph(
+def test_no_wrong_option_is_joined_to_subject_or_answer_anywhere_in_the_graph(
     graph: KnowledgeGraph,
 ) -> None:
     ids = graph.node_ids.tolist()

@@ -107,9 +107,7 @@ def test_conclusions_are_all_that_follow(edges: list[str], expected: list[str]) 
         ("What happens to ASKED", "is no question"),
     ],
 )
-def test_the_model_words_the_question_and_nothing_else(
-    drawn: list[Anchor], sentence: str, reason: str | None
-) -> None:
+def test_the_model_words_the_question_only(drawn: list[Anchor], sentence: str, reason: str | None) -> None:
     kind, anchor = PuzzleAnchors(), drawn[0]
     names = {"ASKED": anchor.data["asked"], "CHANGED": anchor.data["changed"], "BETWEEN": 1}
     for word, number in names.items():

@@ -115,9 +115,7 @@ def test_a_given_name_that_was_replaced_is_kept_beside_the_new_one(graph, tables
         ),
     ],
 )
-def test_overlong_and_shared_names_are_treated_by_the_rules_and_counted(
-    named, tables, rules, table, names, count
-):
+def test_overlong_and_shared_names_follow_the_rules_and_count(named, tables, rules, table, names, count):
     (tables / "pubchem.tsv").write_text("id\tname\n" + table, encoding="utf-8")
     classes = {"compound": {**COMPOUNDS, "names": COMPOUNDS["names"][:2]}}
     graph, report = named(_recipe(tables, classes=classes, rules=rules))
@@ -193,9 +191,7 @@ def test_a_web_service_is_asked_once_for_each_id_and_its_answers_kept(named, web
         ("huge", "unreadable"),
     ],
 )  # fmt: skip
-def test_a_service_that_misbehaves_for_one_id_names_the_others(
-    named, web, service, monkeypatch, mood, reason
-):
+def test_a_service_that_misbehaves_for_an_id_names_the_others(named, web, service, monkeypatch, mood, reason):
     ask = services.answer_within
 
     def impatient(

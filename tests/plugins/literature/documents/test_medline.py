@@ -41,14 +41,12 @@ LABELLED = (
         (record(1, "T", LABELLED), "T", "AIM: One.\nTwo.\nLEVEL OF EVIDENCE: 4\nFour."),
     ],
 )
-def test_a_record_becomes_its_plain_title_and_text(
-    tmp_path: Path, written: str, title: str, text: str
-) -> None:
+def test_a_record_becomes_plain_title_and_text(tmp_path: Path, written: str, title: str, text: str) -> None:
     document = _only(medline(tmp_path / "a.xml.gz", written))
     assert (document.title, document.text) == (title, text)
 
 
-def test_other_abstracts_stand_beside_the_main_one_and_the_english_are_searched_without_one(
+def test_other_abstracts_stand_beside_the_main_one_and_english_ones_replace_it(
     tmp_path: Path,
 ) -> None:
     other = '<OtherAbstract Type="{}" Language="{}"><AbstractText>Uno.</AbstractText></OtherAbstract>'
@@ -95,15 +93,15 @@ def test_the_sample_has_the_counts_that_were_counted_by_hand(sample: Path) -> No
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["pubmed20n0014.xml.gz", "pubmed21n1298.xml.gz"])
-def test_every_tenth_of_50788_real_records_has_the_text_that_a_plain_parse_finds(
+def test_every_20th_of_50788_real_records_has_the_text_that_a_plain_parse_finds(
     wheel: Path, tmp_path: Path, name: str
 ) -> None:
     xml = gzip.decompress((wheel / "data" / name).read_bytes())
-    tenth = re.findall(rb"<PubmedArticle>.*?</PubmedArticle>", xml, re.DOTALL)[::10]
-    (tmp_path / "a.xml").write_bytes(b"<PubmedArticleSet>%s</PubmedArticleSet>" % b"".join(tenth))
+    some = re.findall(rb"<PubmedArticle>.*?</PubmedArticle>", xml, re.DOTALL)[::20]
+    (tmp_path / "a.xml").write_bytes(b"<PubmedArticleSet>%s</PubmedArticleSet>" % b"".join(some))
     documents = [make() for _, _, make in changes(tmp_path / "a.xml") if make is not None]
-    assert len(documents) == len(tenth) > 2_000
-    for written, document in zip(tenth, documents, strict=True):
+    assert len(documents) == len(some) > 1_000
+    for written, document in zip(some, documents, strict=True):
         # Without what follows the article: three quarters of a file are lists of references and subjects.
         element = ET.fromstring(
             written[: written.index(b"</Article>")] + b"</Article></MedlineCitation></PubmedArticle>"
@@ -159,9 +157,7 @@ LONG = ("word " * CHUNK_CHARACTERS).strip()
     ],
     ids=["plain", "a namespace", "a long section"],
 )
-def test_an_article_becomes_its_abstract_and_sections(
-    tmp_path: Path, space: str, long: str, growth: list[str]
-) -> None:
+def test_an_article_becomes_its_sections(tmp_path: Path, space: str, long: str, growth: list[str]) -> None:
     path = tmp_path / "a.nxml"
     path.write_text(ARTICLE.format(space=space, long=long))
     rows = [(document.id, document.title, document.text) for document in read_documents([path])]

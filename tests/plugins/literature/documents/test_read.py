@@ -88,9 +88,7 @@ BAD: list[tuple[str, str | bytes, str]] = [
 
 
 @pytest.mark.parametrize(("name", "content", "message"), BAD, ids=lambda value: str(value)[:30])
-def test_a_bad_file_is_one_line_that_names_it(
-    tmp_path: Path, name: str, content: str | bytes, message: str
-) -> None:
+def test_a_bad_file_is_named_in_a_line(tmp_path: Path, name: str, content: str | bytes, message: str) -> None:
     (tmp_path / name).write_bytes(content.encode() if isinstance(content, str) else content)
     with pytest.raises(DocumentFormatError, match=message) as problem:
         list(read_documents([tmp_path / name]))
@@ -162,9 +160,7 @@ def test_what_stands_in_and_around_records_is_bounded(
         list(read_documents([path]))
 
 
-def test_many_records_of_any_wrapping_pass_the_bounds(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_many_records_of_any_wrapping_pass_bounds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("KGQA_MAX_XML_RECORD_BYTES", "200000")
     path = medline(tmp_path / "a.xml", *(f"<w>{record(k, 'Title')}</w>tail" for k in range(1, 2001)))
     assert path.stat().st_size > 300_000

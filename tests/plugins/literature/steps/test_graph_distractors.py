@@ -61,7 +61,7 @@ def put_records(folder: Path, pairs: list[dict[str, Any]]) -> Path:
     return folder / "source"
 
 
-def test_four_wrong_options_of_the_answers_type_come_from_the_graph_and_are_no_neighbours(
+def test_four_wrong_options_of_the_answers_type_are_of_the_graph_and_no_neighbours(
     tmp_path: Path,
 ) -> None:
     pairs = {pair["id"]: pair for pair in pairs_of(tmp_path)}
