@@ -21,7 +21,7 @@ function load(key) {
 
 function save() {
   try {
-    state.ratings = { ...saved(annotator).ratings, ...edited };
+    state.ratings = { ...state.ratings, ...saved(annotator).ratings, ...edited };
     localStorage.setItem(store, annotator);
     localStorage.setItem(store + ":" + annotator, JSON.stringify(state));
     warn("");
