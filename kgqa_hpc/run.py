@@ -199,7 +199,8 @@ class Run:
         if engine is not None:
             files: dict[str, bytes] = {}
             section = settings_objects.engine_section(engine, files)
-            settings["engine"] = settings_objects.with_folder(section, RunFolder(self.path).path)
+            inputs = self.path.resolve() / settings_objects.FOLDER
+            settings["engine"] = settings_objects.with_folder(section, inputs)
             settings_objects.place_files(files, RunFolder.open(self.path))
         add_pass(self.path, settings, file, trust=trust)
         run_command(self.path, trust=trust)

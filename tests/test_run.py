@@ -57,6 +57,15 @@ def test_frames_a_function_and_objects_become_a_dataset(tmp_path: Path) -> None:
     assert frame["provenance"][0]["engine"]["generate"]["model"] == "answer"
 
 
+def test_a_function_judges_a_finished_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    run = _run(Path("run")).work()
+    run.judge("filter", name="second", engine=answer)
+    run.merge()
+    (model,) = {record["provenance"]["engine"]["second"]["model"] for record in run.dataset.records()}
+    assert model == "answer"
+
+
 def test_a_run_works_in_a_thread_of_a_program(tmp_path: Path) -> None:
     with ThreadPoolExecutor(1) as pool:
         counts = pool.submit(lambda: _run(tmp_path / "run").work().merge()).result()
