@@ -13,7 +13,7 @@ import yaml
 
 from kgqa_hpc import stages
 from kgqa_hpc.config import load_config
-from kgqa_hpc.errors import FingerprintMismatch, InputError, StoppedEarly
+from kgqa_hpc.errors import EngineConfigError, FingerprintMismatch, InputError, StoppedEarly
 from kgqa_hpc.run import Run
 from kgqa_hpc.runs import add_pass, change_dataset, open_for_work, open_run
 from kgqa_hpc.runs.open import alone
@@ -106,8 +106,24 @@ def test_the_same_pass_twice_is_the_same_as_once_and_another_of_that_name_is_ref
     manifest = (finished / "manifest.json").read_bytes()
     add_pass(finished, settings)
     assert (finished / "manifest.json").read_bytes() == manifest
+    run_command(finished)
     with pytest.raises(InputError, match="another pass 'b'"):
         add_pass(finished, {"name": "b", "steps": [{"use": "judge", "as": "b", "gate": True}]})
+
+
+def test_a_judge_whose_server_is_not_there_changes_nothing_and_one_that_never_answered_is_replaced(
+    finished: Path,
+) -> None:
+    before = {name: (finished / name).read_bytes() for name in ("config.yaml", "manifest.json")}
+    dead = {"kind": "openai", "model": "m", "base_url": "http://127.0.0.1:9/v1"}
+    with pytest.raises(EngineConfigError, match="Cannot connect"):
+        Run(finished).judge("filter", name="b", engine=dead)
+    assert {name: (finished / name).read_bytes() for name in before} == before
+    add_pass(
+        finished, {"name": "b", "engine": dead, "steps": [{"use": "judge", "prompt": "filter", "as": "b"}]}
+    )
+    Run(finished).judge("filter", name="b", engine={"kind": "scripted", "accept": 0.5}).merge()
+    assert all(verdicts == ["b", "judge"] for _, verdicts in outcomes(finished).values())
 
 
 def test_a_larger_sample_contains_the_old_one_and_keeps_its_answers(finished: Path) -> None:

@@ -158,12 +158,13 @@ def require_packages(config: RunConfig, *sections: str) -> None:
         raise InputError("\n".join(lines), "install them, or leave out what needs them")
 
 
-def require_servers(config: RunConfig) -> None:
+def require_servers(config: RunConfig, *passes: str) -> None:
     """Request one token from the server of each pass, so that a wrong address or key is reported before long work.
 
-    Raises EngineConfigError.
+    `passes`: names of the passes; default: all. Raises EngineConfigError.
     """
-    settings = {repr(engine): engine for engine in (config.engine_of(part.name) for part in config.passes)}
+    names = passes or [part.name for part in config.passes]
+    settings = {repr(engine): engine for engine in map(config.engine_of, names)}
     for engine in settings.values():
         ask_once = getattr(ENGINES.get(engine.kind), "ask_once", None)
         if ask_once is not None:

@@ -305,7 +305,8 @@ def add_pass(
 
     `prompt` is the prompt file of a step of the pass; the run keeps a copy. The call is consent to the engine of the
     pass; the run's other engines need earlier consent, or `trust` (runs/trust.py). Adding the same pass again changes
-    nothing. Raises InputError for a different pass of that name, FingerprintMismatch, ConfigError, PromptError.
+    nothing; a pass without answers, such as of a wrong model, is replaced. Raises InputError for a different pass of
+    that name, FingerprintMismatch, ConfigError, PromptError.
     """
     with alone(RunFolder.open(folder)):
         run, config = open_run(folder)
@@ -323,7 +324,11 @@ def add_pass(
             )
         grown = config.changed("the new pass", passes=[*before, dict(settings)])
         if len(passes) > len(before) and grown.plain()["passes"][-1] not in passes:
-            raise InputError(f"{folder}: has another pass {name!r} already", "give it another --name")
+            if any(run.results(name).glob("*")):
+                raise InputError(f"{folder}: has another pass {name!r} already", "give it another --name")
+            shorter = config.changed(str(run.config_file), passes=before)
+            sections = fingerprint(shorter, kept_prompts(run))
+            run.rewrite(replace(run.manifest(), sections=sections), shorter.plain())
         _keep_prompts(run, run_prompts(grown, prompt.parent if prompt else None, {name}))
         agreed = effects({"passes": grown.plain()["passes"][-1:]})
         run.grow(grown.plain(), fingerprint(grown, kept_prompts(run)), agreed)
