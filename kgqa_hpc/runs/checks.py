@@ -158,17 +158,21 @@ def require_packages(config: RunConfig, *sections: str) -> None:
         raise InputError("\n".join(lines), "install them, or leave out what needs them")
 
 
-def require_servers(config: RunConfig, *passes: str) -> None:
+def require_servers(config: RunConfig) -> None:
     """Request one token from the server of each pass, so that a wrong address or key is reported before long work.
 
-    `passes`: names of the passes; default: all. Raises EngineConfigError.
+    Raises EngineConfigError.
     """
-    names = passes or [part.name for part in config.passes]
-    settings = {repr(engine): engine for engine in map(config.engine_of, names)}
+    settings = {repr(engine): engine for engine in (config.engine_of(part.name) for part in config.passes)}
     for engine in settings.values():
-        ask_once = getattr(ENGINES.get(engine.kind), "ask_once", None)
-        if ask_once is not None:
-            ask_once(engine)
+        require_server(engine)
+
+
+def require_server(engine: Any) -> None:
+    """Request one token from the server of an engine, if it has one. Raises EngineConfigError."""
+    ask_once = getattr(ENGINES.get(engine.kind), "ask_once", None)
+    if ask_once is not None:
+        ask_once(engine)
 
 
 def model_copies(config: RunConfig) -> Iterator[tuple[str, str, str]]:
