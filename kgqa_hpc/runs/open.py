@@ -33,7 +33,6 @@ from kgqa_hpc.runs.trust import (
     require_entries,
     require_unchanged_plugins,
 )
-from kgqa_hpc.store import canonical
 from kgqa_hpc.store import fingerprint as sections_of
 from kgqa_hpc.store.atomic import exists, make_folder, write_file
 from kgqa_hpc.store.cleanup import quarantine
@@ -94,26 +93,14 @@ def fingerprint(
     for entry in config.passes:
         for step in entry.steps:
             for key in (key for key in step.paths if getattr(step, key, None)):
-                pass_contents[entry.name][f"{step.label}.{key}"] = _content(Path(getattr(step, key)))
+                pass_contents[entry.name][f"{step.label}.{key}"] = sections_of.content(
+                    Path(getattr(step, key))
+                )
     digests = {name: prompt.sha256 for name, prompt in prompts.items()}
     sections = sections_of.fingerprint(
         config.plain(), digests, operational, sections_of.contents(files), pass_contents
     )
     return sections | entries_section(config)
-
-
-def _content(path: Path) -> str:
-    """The sha256 of a file that a step reads; of a run, of its records; of another folder, of the files in it.
-
-    Raises InputError.
-    """
-    if not path.is_dir():
-        (digest,) = sections_of.contents([path]).values()
-        return digest
-    folder = path / "dataset" if (path / "dataset").is_dir() else path
-    records = [file for name in ("accepted", "rejected") if (file := folder / f"{name}.jsonl").is_file()]
-    files = records or sorted(file for file in folder.iterdir() if file.is_file())
-    return canonical.digest(sections_of.contents(files))
 
 
 def create_run(folder: Path, config: RunConfig, *, accept_code: bool = False) -> RunFolder:

@@ -92,6 +92,20 @@ def contents(paths: Collection[Path]) -> dict[str, str]:
     return digests
 
 
+def content(path: Path) -> str:
+    """The sha256 of a file that a step reads; of a run, of its records; of another folder, of the files in it.
+
+    Raises InputError.
+    """
+    if not path.is_dir():
+        (digest,) = contents([path]).values()
+        return digest
+    folder = path / "dataset" if (path / "dataset").is_dir() else path
+    records = [file for name in ("accepted", "rejected") if (file := folder / f"{name}.jsonl").is_file()]
+    files = records or sorted(file for file in folder.iterdir() if file.is_file())
+    return canonical.digest(contents(files))
+
+
 def pass_digest(sections: Sections, pass_name: str) -> str:
     """One sha256 over the settings that determine the results of a pass; results carry it.
 
