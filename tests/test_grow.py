@@ -7,6 +7,7 @@ import shutil
 import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
+from unittest import mock
 
 import pytest
 import yaml
@@ -122,6 +123,11 @@ def test_a_judge_whose_server_is_not_there_changes_nothing_and_one_that_never_an
     add_pass(
         finished, {"name": "b", "engine": dead, "steps": [{"use": "judge", "prompt": "filter", "as": "b"}]}
     )
+    with (
+        mock.patch.object(RunFolder, "grow", side_effect=KeyboardInterrupt),
+        pytest.raises(KeyboardInterrupt),  # as if killed between the removal and the addition
+    ):
+        Run(finished).judge("filter", name="b", engine={"kind": "scripted", "accept": 0.5})
     Run(finished).judge("filter", name="b", engine={"kind": "scripted", "accept": 0.5}).merge()
     assert all(verdicts == ["b", "judge"] for _, verdicts in outcomes(finished).values())
 

@@ -313,9 +313,9 @@ def add_pass(
         if len(passes) > len(before) and grown.plain()["passes"][-1] not in passes:
             if any(run.results(name).glob("*")):
                 raise InputError(f"{folder}: has another pass {name!r} already", "give it another --name")
+            # The manifest alone: a process that is killed here leaves a growth that the same call completes.
             shorter = config.changed(str(run.config_file), passes=before)
-            sections = fingerprint(shorter, kept_prompts(run))
-            run.rewrite(replace(run.manifest(), sections=sections), shorter.plain())
+            run.rewrite(replace(run.manifest(), sections=fingerprint(shorter, kept_prompts(run))))
         _keep_prompts(run, run_prompts(grown, prompt.parent if prompt else None, {name}))
         agreed = effects({"passes": grown.plain()["passes"][-1:]})
         run.grow(grown.plain(), fingerprint(grown, kept_prompts(run)), agreed)
