@@ -180,7 +180,7 @@ def _slurm_cluster() -> Any:
         raise InputError("--dask slurm needs dask-jobqueue, which is not installed", INSTALL) from None
     except ValueError as problem:  # its message names the missing settings
         raise InputError(
-            f"--dask slurm: {str(problem).splitlines()[0].rstrip(':')}",
+            f"--dask slurm: {str(problem).splitlines()[0].partition(', for example')[0]}",
             f"set it under {SETTINGS}, e.g. cores: 4 and memory: 8GB",
         ) from None
     command = ["sbatch", "--test-only"]

@@ -223,7 +223,7 @@ def draw_samples(
 ) -> Occurrences:
     """`sizes[shape]` occurrences of each assigned shape, or fewer if `limits[shape]` draws hit fewer.
 
-    Streams are read from their beginning, so the pilot's draws are drawn again; `counts` gets the others.
+    Streams are read from their beginning, so the pilot's draws are made again; only later draws are added to `counts`.
     """
     by_structure: dict[int, list[Assignment]] = {}
     for assignment in assignments:

@@ -55,7 +55,7 @@ def decoy(rng):
     return rival(rng) if rng.random() < 0.7 else json.dumps(rival(rng))[1:-1]
 
 
-# Surroundings and flaws that leave the pair what it is.
+# Text around an answer, and flaws in it, that do not change the pair.
 KEEPING = {
     "nothing": lambda rng, text: text,
     "fence": lambda rng, text: f"```json\n{text}\n```",
