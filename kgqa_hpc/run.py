@@ -12,6 +12,7 @@
 
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self
 
@@ -166,12 +167,22 @@ class Run:
         """Apply `changes` to `dataset:` keys, then assemble the dataset; returns its accounting.
 
         If the run refused its last configuration, changes or `as_recorded` are required.
-        Raises ConfigError for an invalid change; then nothing is changed or merged.
+        Raises InputError for a change that is invalid or does not fit the records; then nothing is changed or merged.
         """
-        self.change_dataset(changes)
-        if as_recorded:
-            accept_recorded(RunFolder.open(self.path))
-        return stages.merge(self.path, partial=partial, published=published, dask=dask)
+        with self.changed_dataset(changes):
+            if as_recorded:
+                accept_recorded(RunFolder.open(self.path))
+            return stages.merge(self.path, partial=partial, published=published, dask=dask)
+
+    @contextmanager
+    def changed_dataset(self, changes: Mapping[str, Any]) -> Iterator[RunConfig]:
+        """Context with changed keys of `dataset:`; after an InputError the keys have their earlier values again."""
+        before = self.config.plain()["dataset"] if changes else {}
+        try:
+            yield self.change_dataset(changes)
+        except InputError:
+            self.change_dataset(before)
+            raise
 
     def change_dataset(self, changes: Mapping[str, Any]) -> RunConfig:
         """Change keys of `dataset:` for the next merge, {"split.by": "nodes"}, and return the configuration.

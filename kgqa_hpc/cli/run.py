@@ -193,14 +193,14 @@ def merge(
     if shared and (dask or partial):
         raise InputError("--shared goes neither with --dask nor with --partial", "choose one of them")
     opened = AnyRun(run)
-    requested = opened.change_dataset(_dataset_changes(changes or [], config)).dataset
-    if as_recorded:
-        accept_recorded(RunFolder.open(run))
-    if shared:
-        counts = stages.merge_shared(run, published=format is not None)
-    else:
-        counts = opened.merge(partial=partial, published=format is not None, dask=dask)
-    if opened.config.dataset != requested:
+    with opened.changed_dataset(_dataset_changes(changes or [], config)) as requested:
+        if as_recorded:
+            accept_recorded(RunFolder.open(run))
+        if shared:
+            counts = stages.merge_shared(run, published=format is not None)
+        else:
+            counts = opened.merge(partial=partial, published=format is not None, dask=dask)
+    if opened.config.dataset != requested.dataset:
         raise StoreError(
             f"{run}: another merge has changed dataset: meanwhile; {run / 'dataset'} follows its settings",
             "merge again with yours when it has ended",

@@ -90,3 +90,19 @@ def test_other_steps_and_wrong_settings_are_refused_and_the_dataset_stays(folder
         assert words in kgqa("merge", folder / "run", "--set", f"dataset.steps.{wish}", code=2).stderr
         assert contents(folder / "run/dataset") == before
     kgqa("merge", folder / "run")
+
+
+UNFIT = {
+    "order=nope": "has no column 'nope'",
+    "split.by=nope": "no column",
+    "decontaminate=[gone.jsonl]": "gone.jsonl",
+}
+
+
+def test_settings_that_do_not_fit_the_records_are_not_kept(folder: Path) -> None:
+    kgqa("all", folder / "run.yaml", folder / "run")
+    before = contents(folder / "run/dataset")
+    for wish, words in UNFIT.items():
+        assert words in kgqa("merge", folder / "run", "--set", wish, code=2).stderr
+        kgqa("merge", folder / "run")
+        assert contents(folder / "run/dataset") == before
