@@ -13,6 +13,7 @@
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self
 
@@ -278,9 +279,12 @@ class Dataset:
         return pd.DataFrame(self.records(which))
 
     def _repr_html_(self) -> str:
-        frame = self.to_pandas()
-        columns = [name for name in ("question", "answer", "group", "id") if name in frame]
-        return f"{len(frame):,} accepted records{frame[columns].head(10).to_html(index=False)}"
+        import pandas as pd
+
+        from kgqa_hpc.status.snapshot import accepted_at_merge
+
+        head = pd.DataFrame(islice(self.records(), 10), columns=["question", "answer", "group", "id"])
+        return f"{accepted_at_merge(self._run):,} accepted records{head.to_html(index=False)}"
 
 
 class Preview(dict[str, Any]):
