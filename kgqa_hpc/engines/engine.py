@@ -51,6 +51,9 @@ OBSERVED = ("server", "structured", "omitted")
 ServerLoad = dict[str, float]
 LOAD = ("retries", "throttled", "waited_s")
 
+# Cure of an error whose reason is in the output of the engine's child; the worker's side replaces it by the path.
+SEE_LOG = "see the engine's log"
+
 
 def count_of(value: Any) -> int:
     """A number of tokens from outside, in [0, MOST_TOKENS]; 0 for any other value."""

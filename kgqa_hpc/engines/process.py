@@ -8,29 +8,54 @@ from __future__ import annotations
 
 import os
 import select
+import shutil
 import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Any, NoReturn
 
 from kgqa_hpc.engines.child import frame, read_frames
 from kgqa_hpc.engines.clean import Redactor, exit_words, one_line
-from kgqa_hpc.engines.engine import LOAD, EngineInfo, EngineSettings, Request, Response, ServerLoad
+from kgqa_hpc.engines.engine import (
+    LOAD,
+    SEE_LOG,
+    EngineInfo,
+    EngineSettings,
+    Request,
+    Response,
+    ServerLoad,
+)
 from kgqa_hpc.engines.registry import ENGINES
-from kgqa_hpc.errors import EngineDied, InputError
+from kgqa_hpc.errors import EngineDied, InputError, KgqaError
 from kgqa_hpc.store.atomic import open_append
 
 START_LIMIT_S = 3600.0  # a 70B model from a cold parallel file system takes minutes, not an hour
 CLOSE_GRACE_S = 20.0
 LOG_GRACE_S = 2.0  # for the last output to reach the log
 LOOK_EVERY_S = 0.2  # s between two checks for a stop while the engine starts or checks schemas
+
+
+@contextmanager
+def trial_log() -> Iterator[Path]:
+    """A log for an engine that belongs to no run: removed at the end, but kept when an error names it."""
+    folder = Path(tempfile.mkdtemp(prefix="kgqa-engine-"))
+    needed = False
+    try:
+        yield folder / "log"
+    except KgqaError as problem:
+        needed = str(folder) in str(problem)
+        raise
+    finally:
+        if not needed:
+            shutil.rmtree(folder)
 
 
 class EngineProcess:
@@ -208,6 +233,7 @@ class EngineProcess:
                 self._die(f"it did not start within {START_LIMIT_S:.0f} s")
             self._listen(LOOK_EVERY_S, working=not starting)
         if isinstance(self._reply, InputError):
+            self._reply.cure = self._reply.cure.replace(SEE_LOG, f"see {self._log}")
             raise self._reply
         return self._reply
 

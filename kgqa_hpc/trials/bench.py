@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 
 from kgqa_hpc.config import load_config
 from kgqa_hpc.engines.engine import EngineSettings, Request, Response
-from kgqa_hpc.engines.process import EngineProcess
+from kgqa_hpc.engines.process import EngineProcess, trial_log
 from kgqa_hpc.errors import EngineError, InputError
 from kgqa_hpc.runs import open_run
 from kgqa_hpc.steps import STEPS
@@ -65,7 +65,8 @@ def bench(
             return prompts_of(opened.anchors, of_run, count)
 
         engine = config.engine_of(config.passes[0].name)
-        return measure(engine, prompts, Path(scratch, "engine.log"), batches, number, row_done)
+        with trial_log() as log:
+            return measure(engine, prompts, log, batches, number, row_done)
 
 
 class Exchange(NamedTuple):

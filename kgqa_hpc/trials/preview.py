@@ -17,7 +17,7 @@ from kgqa_hpc.config import RunConfig
 from kgqa_hpc.dataset.show import value_text
 from kgqa_hpc.engines.engine import Request, Response
 from kgqa_hpc.engines.mailbox import Mailbox
-from kgqa_hpc.engines.process import EngineProcess
+from kgqa_hpc.engines.process import EngineProcess, trial_log
 from kgqa_hpc.engines.scripted import ScriptedEngine, ScriptedSettings
 from kgqa_hpc.errors import InputError
 from kgqa_hpc.runs import create_run
@@ -78,8 +78,8 @@ def preview(whole: RunConfig, number: int) -> dict[str, Any]:
         config, anchors = small_sample(whole, number, Path(scratch, "run"))
         kind = kind_of(config)
         items = [begin(kind, anchor) for anchor in some_anchors(anchors, number)]
-        log = Path(scratch, "engine.log")
-        seconds = sum(_process(config, settings.name, items, log, exchanges) for settings in config.passes)
+        with trial_log() as log:
+            seconds = sum(_process(config, part.name, items, log, exchanges) for part in config.passes)
     documents = [_item_report(item, exchanges) for item in items]
     notes = _empty_columns(config, items)
     count = max(len(items), 1)

@@ -6,7 +6,6 @@ schema. Nothing is written into the run.
 
 import difflib
 import json
-import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -14,7 +13,7 @@ from typing import Any
 from kgqa_hpc.config import RunConfig
 from kgqa_hpc.dataset.explain import recorded
 from kgqa_hpc.engines.engine import Request, Response
-from kgqa_hpc.engines.process import EngineProcess
+from kgqa_hpc.engines.process import EngineProcess, trial_log
 from kgqa_hpc.errors import InputError
 from kgqa_hpc.runs import kept_prompts, open_run
 from kgqa_hpc.runs.chain import build_chain, kind_of, schemas_of
@@ -69,18 +68,19 @@ def _ask(
     """Send the requests of one pass, each with its trace entry, to its engine one at a time; return comparisons."""
     steps = {step.label: step for step in chain}
     comparisons = []
-    with tempfile.TemporaryDirectory(prefix="kgqa-replay-") as scratch:
-        log = Path(scratch, "engine.log")
-        with EngineProcess(config.engine_of(name), log, config.runtime.engine_stall) as engine:
-            engine.start()
-            now = engine.preflight(schemas_of(list(chain))).provenance()
-            for entry, request in sent:
-                engine.send([request])
-                responses: list[Response] = []
-                while not responses:
-                    responses = engine.receive(1.0)
-                step, response = steps[entry["step"]], responses[0]
-                comparisons.append(_comparison(entry, request, step, response, now))
+    with (
+        trial_log() as log,
+        EngineProcess(config.engine_of(name), log, config.runtime.engine_stall) as engine,
+    ):
+        engine.start()
+        now = engine.preflight(schemas_of(list(chain))).provenance()
+        for entry, request in sent:
+            engine.send([request])
+            responses: list[Response] = []
+            while not responses:
+                responses = engine.receive(1.0)
+            step, response = steps[entry["step"]], responses[0]
+            comparisons.append(_comparison(entry, request, step, response, now))
     return comparisons
 
 

@@ -1,6 +1,7 @@
 """`kgqa bench`: every measurement adds up and feeds the plan; `kgqa preview`: a few items before there is a run."""
 
 import json
+import shutil
 import sys
 from collections import Counter
 from pathlib import Path
@@ -191,6 +192,16 @@ def test_a_configuration_that_cannot_be_served_is_told_like_everywhere(project: 
     (project / "nodes.csv").unlink()
     told = kgqa("preview", project / "run.yaml", code=2).stderr
     assert "nodes.csv" in told
+
+
+def test_the_log_that_a_failed_trial_names_stays(project: Path) -> None:
+    text = (project / "run.yaml").read_text()
+    server = "{kind: openai, model: m, command: [sh, -c, 'echo why; exit 1', '{port}']}"
+    (project / "run.yaml").write_text(f"{text.partition('engine:')[0]}engine: {server}\n")
+    for verb in ("preview", "bench"):
+        log = Path(kgqa(verb, project / "run.yaml", code=2).stderr.rpartition("see ")[2].strip())
+        assert log.read_text() == "why\n"
+        shutil.rmtree(log.parent)
 
 
 def test_an_output_that_cannot_be_written_is_noticed_before_anything_is_measured(tmp_path: Path) -> None:

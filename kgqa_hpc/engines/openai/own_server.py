@@ -17,6 +17,7 @@ from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+from kgqa_hpc.engines.engine import SEE_LOG
 from kgqa_hpc.engines.model_files import find_model, folder_digest, node_folder, node_lock, public_name, stage
 from kgqa_hpc.engines.models import UNSHARED_TOKENS, budget, read_size
 from kgqa_hpc.engines.openai.settings import OpenAISettings
@@ -97,7 +98,7 @@ class OwnServer:
             if self.exit_code is not None:
                 raise EngineConfigError(
                     f"engine.command: {name} ended with exit code {self.exit_code} before it was ready",
-                    "its last words are in the engine's log",
+                    SEE_LOG,
                 )
             if time.monotonic() > deadline:
                 raise EngineConfigError(

@@ -25,7 +25,7 @@ from itertools import chain
 from pathlib import Path
 from typing import IO, Any, Literal, NamedTuple
 
-from kgqa_hpc.engines.engine import Request
+from kgqa_hpc.engines.engine import SEE_LOG, Request
 from kgqa_hpc.engines.openai.chat_api import ChatApi
 from kgqa_hpc.engines.openai.replies import Trouble, dict_of, error_code, read_body, read_error
 from kgqa_hpc.engines.openai.supervisor import supervised
@@ -282,7 +282,7 @@ class BatchProgram:
                 raise EngineConfigError(
                     f"engine.command: {self._command[0]} ended with exit code {supervisor.returncode} and "
                     f"{'an' if partial.exists() else 'no'} output",
-                    "its last words are in the engine's log",
+                    SEE_LOG,
                 )
             partial.rename(self._path(name, "output"))
         return Look(False)
