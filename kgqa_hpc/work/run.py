@@ -235,6 +235,7 @@ class Spending:
         self._run, self._limits, self._now = run, limits, now
         self._totals = snapshot.load_totals(run, []) if limits else []
         self._began = self._next = now()
+        self._silent = False  # whether an engine that reports no tokens was noted
         self.cure = ""  # after a stop by the budget
         self._earlier = log_files.active_time(log_files.read_notes(run.logs))[0] if "hours" in limits else 0.0
 
@@ -267,6 +268,11 @@ class Spending:
             pass_totals.refresh(self._run)
         figures = money(self._run, self._totals)
         used = [totals.all_tokens for totals in self._totals]
+        if not self._silent and {"money", "tokens"} & self._limits.keys():
+            silent = (totals.requests for totals in self._totals if not any(totals.tokens.values()))
+            self._silent = any(silent)
+            if self._silent:
+                note("note: the engine reports no tokens, so only budgets of items and hours can stop it")
         spent: dict[str, float] = {
             "money": float(figures["spent"]) if figures else 0.0,
             "tokens": sum(tokens["prompt"] + tokens["completion"] for tokens in used),

@@ -8,13 +8,14 @@ import pytest
 import yaml
 
 from kgqa_hpc.cluster.stop import Stop
+from kgqa_hpc.config import parse_config
 from kgqa_hpc.engines.engine import Price
 from kgqa_hpc.errors import InputError
 from kgqa_hpc.status.log_files import note_progress
 from kgqa_hpc.store.run_folder import RunFolder
 from kgqa_hpc.work.run import Spending
 from tests.command import kgqa
-from tests.runs import make_run
+from tests.runs import anchors, make_run, new_run
 from tests.work.rig import reconfigure
 
 PRICE = {"input": 2.0, "cached": 0.5, "output": 8.0}
@@ -80,6 +81,21 @@ def test_tokens_and_items_stop_a_run_too(tmp_path: Path, limits: dict[str, float
     assert f"runtime.budget.{unit}: raise it" in stopped
     assert limits.get("items", 1) <= status(run.path)["items"]["ended"] < 400
     assert f"runtime.budget.{unit}:" in kgqa("run", run.path, code=2).stderr
+
+
+def test_an_engine_without_token_counts_is_noted_once(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    config = parse_config({"engine": {"kind": "function", "call": "builtins:print"}}, "the test")
+    run = new_run(tmp_path / "run", config, anchors(4), {"seed": 1})
+    kgqa("run", run.path)
+    capsys.readouterr()
+    spending = Spending(run, {"tokens": 10})
+    for _ in range(2):
+        spending.require_rest()
+    assert capsys.readouterr().err.count("the engine reports no tokens") == 1
+    Spending(run, {"items": 10}).require_rest()
+    assert not capsys.readouterr().err
 
 
 def test_done_shards_count_once_after_a_restart(tmp_path: Path) -> None:

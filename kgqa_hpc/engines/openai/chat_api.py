@@ -47,7 +47,11 @@ _FILTERED = re.compile(
     r"content_filter|content_policy|responsibleaipolicy|moderation|flagged|data_inspection_failed",
     re.IGNORECASE,
 )
-_UNSUPPORTED = re.compile(r"support.{0,40}parameter", re.IGNORECASE)  # OpenRouter: no provider takes the mode
+# OpenRouter: no provider takes the mode.
+_UNSUPPORTED = re.compile(r"(support|handle).{0,40}parameter", re.IGNORECASE)
+# Refusals of the model's name and of the key with status 400, by OpenRouter, LiteLLM, Mistral, DeepSeek; Gemini, xAI.
+_NO_MODEL = re.compile(r"(in|not a )valid model( name| id\b|:)|model not exist", re.IGNORECASE)
+_BAD_KEY = re.compile(r"incorrect api key|api key (not valid|not found|expired)", re.IGNORECASE)
 _BROKE = re.compile(r"insufficient_quota|insufficient balance|payment required|billing", re.IGNORECASE)
 
 
@@ -105,12 +109,12 @@ class ChatApi:
             address = self.address("chat/completions")
             async with self.reply("POST", address, self._timeout_s, data=data, headers=JSON) as reply:
                 status, data = reply.status, await replies.read_body(reply)
-                if status == 200:
-                    body = parse_json(data)
-                    status = replies.error_status(body)
-                    if status == 200:
-                        return self.answer(request, body, reply.headers)
-            error = replies.read_error(data)
+                if status != 200:
+                    error = replies.read_error(data)
+                elif error := replies.inner_error(body := parse_json(data)):
+                    status = replies.status_of(error)
+                else:
+                    return self.answer(request, body, reply.headers)
             words = self.words(error)
             if status in (400, 422) and self.dialect.learns(sent, error, words):
                 print(f"openai: {self.url} {words}; sent from now on: {self.dialect.learned}", flush=True)
@@ -155,11 +159,17 @@ class ChatApi:
         """The Trouble for a reply whose status is not 200."""
         message = self.words(error)
         trouble = Trouble(f"{self.url}: HTTP {status}: {message}", status=status)
-        if status in (401, 403):
-            name = self._settings.api_key_env
-            trouble.words += "" if "Authorization" in self._credentials else f" ({name} is not set)"
-            trouble.cure = f"set a valid key in the environment variable {name}"
-        elif status == 405 or (status == 404 and not _UNSUPPORTED.search(message)):
+        if status in (401, 403) or (status == 400 and _BAD_KEY.search(message)):
+            names = self._settings.secret_names
+            trouble.words += (
+                "" if "Authorization" in self._credentials or names[1:] else f" ({names[0]} is not set)"
+            )
+            trouble.cure = f"set a valid key in the environment variable {' or '.join(names)}"
+        elif (
+            status == 405
+            or (status == 404 and not _UNSUPPORTED.search(message))
+            or (status == 400 and _NO_MODEL.search(message))
+        ):
             trouble.cure = "check engine.base_url (often …/v1) and engine.model"
         elif 300 <= status < 400:  # not followed, because the key would travel to another server
             trouble.cure = f"it leads to {self._clean(headers.get('location', ''))}: correct engine.base_url"

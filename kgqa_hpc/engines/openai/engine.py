@@ -102,6 +102,11 @@ class OpenAIEngine:
         """The changes learned from the servers' refusals so far."""
         return "; ".join(dict.fromkeys(filter(None, (api.dialect.learned for api in self._apis))))
 
+    @property
+    def progress(self) -> int:
+        """Number of repetitions: requests that wait for a server wait for `start_timeout_s`, not `engine_stall`."""
+        return int(self.server_load["retries"])
+
     def preflight(self, schemas: Sequence[Mapping[str, Any]]) -> None:
         for schema in schemas:
             self._run(self._agreement.on(schema))
@@ -173,7 +178,7 @@ class OpenAIEngine:
                 self.server_load["throttled"] += trouble.status == 429
             finally:
                 self._lanes.leave(server)
-            if failed.fatal:
+            if failed.fatal and not await self._refuses_prompt(api, failed):
                 raise EngineConfigError(str(failed), failed.cure)
             works = tries > self._config.max_retries and await self._works(time.monotonic())
             if not failed.again or (works and worked and not failed.unseen):
@@ -185,6 +190,12 @@ class OpenAIEngine:
             if count & (count - 1) == 0:  # the first, and whenever their number has doubled
                 print(f"openai: retry {count:,} after {pause:.1f} s: {failed}", flush=True)
             await asyncio.sleep(pause)
+
+    async def _refuses_prompt(self, api: ChatApi, trouble: Trouble) -> bool:
+        """Whether a server refused the prompt, not its key or model, because it answers a small request."""
+        with suppress(Trouble):
+            return trouble.status in (400, 401, 403, 404) and bool(await api.ask(PROBE, "none"))
+        return False
 
     async def _works(self, since: float) -> bool:
         """Whether a server has answered any request after `since`; each is sent a small request until one answers.

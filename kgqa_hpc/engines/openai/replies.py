@@ -38,9 +38,15 @@ _FINISH: dict[Any, Finish] = {
     "max_tokens": "length",
     "content_filter": "refusal",
     "refusal": "refusal",
+    # Z.ai's
+    "sensitive": "refusal",
+    "model_context_window_exceeded": "length",
     # Gemini's
     **dict.fromkeys(("safety", "recitation", "blocklist", "prohibited_content", "spii"), "refusal"),
 }
+# Reasons to stop, of OpenRouter, Z.ai and DeepSeek: the provider failed in the middle of an answer.
+_BROKEN_OFF = ("error", "network_error", "insufficient_system_resource")
+_STATUS = re.compile("[45][0-9][0-9]")
 _PART = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)")
 _SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 LIMITS = ("max_tokens", "max_completion_tokens")
@@ -98,8 +104,10 @@ def read_answer(request: Request, body: Any) -> Response:
     except (KeyError, IndexError, TypeError, AttributeError):
         raise ValueError(f"an answer without a choice: {clean.one_line(str(body)[:400])}") from None
     usage = dict_of(body.get("usage"))
-    counts = (usage.get("prompt_tokens"), usage.get("completion_tokens"), _cached(usage))
-    read, written, reused = map(count_of, counts)
+    names = ("prompt_tokens", "completion_tokens", "total_tokens")
+    read, written, both = (count_of(usage.get(name)) for name in names)
+    written = max(written, both - read)  # xAI and Gemini count thoughts only in the total
+    reused = count_of(_cached(usage))
 
     text = _text(content)
     # The thought is a field of its own, a part of the content (Mistral), or stands in the text before `</think>`.
@@ -140,13 +148,21 @@ def dict_of(value: Any) -> dict[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
-def error_status(body: Any) -> int:
-    """The status of an error inside a reply of status 200 (OpenRouter, for a provider behind it); otherwise 200."""
-    error = body.get("error") if isinstance(body, dict) and not body.get("choices") else None
-    code = dict_of(error).get("code")
-    if error is None:
-        return 200
-    return code if isinstance(code, int) and 400 <= code < 600 else 502
+def inner_error(body: Any) -> Any:
+    """The error inside a reply of status 200 (OpenRouter, for a provider behind it), if there is one."""
+    choices = dict_of(body).get("choices")
+    if not choices:
+        return dict_of(body).get("error")
+    choice = dict_of(choices[0]) if isinstance(choices, list) else {}
+    if (reason := choice.get("finish_reason")) not in _BROKEN_OFF:
+        return None
+    return choice.get("error") or f"finish_reason {reason}"
+
+
+def status_of(error: Any) -> int:
+    """The status that an error names, otherwise 502."""
+    code = str(dict_of(error).get("code"))
+    return int(code) if _STATUS.fullmatch(code) else 502
 
 
 def read_error(data: bytes) -> Any:
@@ -164,7 +180,8 @@ def error_words(body: Any) -> str:
     for key in ("error", "message", "detail", "msg"):
         value = dict_of(body).get(key)
         if isinstance(value, str) and value:
-            return value
+            raw = dict_of(body.get("metadata")).get("raw")  # OpenRouter's: the provider's own words
+            return f"{value}: {raw}" if isinstance(raw, str) and raw else value
         if isinstance(value, dict | list) and value:
             return error_words(value)
     return str(body)

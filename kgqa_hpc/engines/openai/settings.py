@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Literal
 from urllib.parse import urlsplit
 
+import orjson
 from pydantic import Field, field_validator, model_validator
 
 from kgqa_hpc.engines.engine import EngineSettings, Generation, with_model_path
@@ -162,6 +163,10 @@ class ChatSettings(EngineSettings):
     def _nothing_reserved(self) -> ChatSettings:
         if reserved := sorted(_RESERVED & self.passed_through.keys()):
             raise ValueError(f"{reserved[0]} is set by the engine or the prompt and cannot be passed through")
+        try:
+            orjson.dumps(self.passed_through)
+        except TypeError as problem:
+            raise ValueError(f"a parameter cannot be sent: {problem}") from None
         return self
 
 

@@ -43,6 +43,7 @@ TIMEOUT_S = 300.0  # for an answer, and for each read of a download
 TRANSFER_S = 3600.0  # for an upload or a download: files have up to 200 MB
 LARGEST_FILE = 1 << 30
 LARGEST_LINE = 16 << 20
+PAID_AGAIN = "a lost file's requests are sent and paid for again without RUN/batches"
 MARK = "kgqa"  # key of a batch's metadata that holds the ledger's name
 _ENDED = {"completed", "failed", "expired", "cancelled"}
 CLOSE_S = 30.0  # for a program to end
@@ -206,6 +207,9 @@ class BatchServer:
             return Look(False)
         files = (reply.get("output_file_id"), reply.get("error_file_id"))
         named = tuple(name for name in files if isinstance(name, str) and name)
+        if status == "completed" and not named:
+            words = f"{self._api.url}: batch {server_id} is completed and has no file of answers"
+            raise Trouble(words, cure=PAID_AGAIN)
         if status != "failed":
             return Look(True, named)
         errors = dict_of(reply.get("errors")).get("data")
@@ -229,7 +233,7 @@ class BatchServer:
             if reply.status != 200:  # also a redirect, which must not count as a file without answers
                 trouble = self._api.trouble(reply.status, read_error(await read_body(reply)), reply.headers)
                 if reply.status == 404:
-                    trouble.cure = "a deleted file's requests are sent and paid for again without RUN/batches"
+                    trouble.cure = PAID_AGAIN
                 raise trouble
             async for piece in reply.content.iter_chunked(1 << 16):
                 if target.tell() > LARGEST_FILE:

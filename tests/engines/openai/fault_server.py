@@ -26,8 +26,9 @@ FAULTS: dict[str, Reply] = {
     "nochoices": (200, {"choices": []}, {}),
     "null": (200, None, {}),
     "context": (400, {"error": {"message": "maximum context length exceeded"}}, {}),
+    "guard": (401, {"error": {"message": "blocked by a guard"}}, {}),
 }
-LASTING = {"always500", "context"}
+LASTING = {"always500", "context", "guard"}
 FINISHES = {"filter": "content_filter", "cut": "length"}
 
 

@@ -124,7 +124,10 @@ VENDORS = {
         STRUCTURED, "json_schema", "seed",
     ),
     "openrouter": Vendor(  # the error of a provider behind it comes with status 200
-        [(has("structural_tag"), (200, {"error": {"code": 400, "message": "Provider returned error"}}, {}))],
+        [
+            (has("structural_tag"), (200, {"error": {"code": 400, "message": "Provider returned error"}}, {})),
+            (has("gbnf"), error(404, "No endpoints found that can handle the requested parameters.", code=404)),
+        ],
         STRUCTURED, "json_schema", path="/api/v1",
     ),
     "together": Vendor(

@@ -93,7 +93,7 @@ def test_a_body_that_trickles_for_ever_is_given_up_and_asked_for_again(start: St
 
 def test_a_requests_own_fault_is_an_error_and_harms_no_other(server: FaultServer, start: Start) -> None:
     expected = {"1 context": "error", "2 filter": "refusal", "3 cut": "length", "4 fine": "stop"}
-    expected["5 always500"] = "error"
+    expected |= {"5 always500": "error", "6 guard": "error"}
     answers = ask(start(max_retries=2), list(expected))
     assert {p: a.finish for p, a in answers.items()} == expected
     assert server.seen["1 context"] == 1, "asked again in vain"
@@ -111,8 +111,10 @@ def test_no_item_is_lost_to_a_server_that_is_down_for_a_while(server: FaultServe
 def test_a_server_that_stays_down_ends_the_engine_not_the_items(server: FaultServer, start: Start) -> None:
     engine = start(max_retries=0, start_timeout_s=0.5)
     server.down = True
+    before = engine.progress
     with pytest.raises(ConnectionError, match="no server has answered"):
         ask(engine, ["1 fine"])
+    assert engine.progress > before, "engine_stall would end it before start_timeout_s"
 
 
 def test_load_adapts_to_what_the_server_bears(server: FaultServer, start: Start) -> None:
@@ -264,8 +266,12 @@ def test_what_is_passed_through_reaches_server_and_provenance(server: FaultServe
     assert (body["top_p"], body["min_tokens"], body["reasoning_effort"]) == (0.9, 3, "low")
     assert body["chat_template_kwargs"] == {"enable_thinking": False}
     assert '"top_p": 0.9' in engine.info.provenance()["settings"]
-    with pytest.raises(ValueError, match="seed is set by the engine"):
-        OpenAISettings(model="m", extra_body={"seed": 1})
+    for refused, words in (
+        ({"seed": 1}, "seed is set by the engine"),
+        ({"x": 1 << 64}, "cannot be sent: Integer"),
+    ):
+        with pytest.raises(ValueError, match=words):
+            OpenAISettings(model="m", extra_body=refused)
 
 
 def test_a_thought_has_its_own_tokens_and_its_familys_sampling(server: FaultServer, start: Start) -> None:

@@ -80,14 +80,24 @@ def test_a_header_whose_variable_is_not_set_or_not_one_line_is_named(monkeypatch
 
 
 @pytest.mark.parametrize(
-    ("status", "cure"),
-    [(301, "it leads to https://there/v1"), (307, "it leads to"), (404, "check"), (405, "check")],
-)
-def test_a_wrong_address_is_told_before_other_work_begins(status: int, cure: str) -> None:
+    ("status", "words", "cure"),
+    [
+        (301, "", "it leads to https://there/v1"), (307, "", "it leads to"),
+        (404, "", "check"), (405, "", "check"),
+        (400, "API key not valid. Please pass a valid API key.", "OPENAI_API_KEY or AZURE"),  # Gemini
+        (400, "m is not a valid model ID", "engine.model"),  # OpenRouter
+        (400, "/chat/completions: Invalid model name passed in model=m. Call ...", "engine.model"),  # LiteLLM
+        (400, "Invalid model: m", "engine.model"), (400, "Model Not Exist", "engine.model"),  # Mistral, DeepSeek
+    ],
+)  # fmt: skip
+def test_a_wrong_address_key_or_model_is_told_before_other_work_begins(
+    status: int, words: str, cure: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AZURE", "sk-azure")
     headers = {"Location": "https://there/v1"}
     with (
-        chat_server(lambda handler, body: (status, {}, headers)) as address,
+        chat_server(lambda handler, body: (status, {"error": {"message": words}}, headers)) as address,
         pytest.raises(EngineConfigError, match=f"HTTP {status}") as caught,
     ):
-        ask_once(OpenAISettings(model="m", base_url=address))
+        ask_once(OpenAISettings(model="m", base_url=address, headers={"api-key": "$AZURE"}))
     assert cure in caught.value.cure

@@ -106,6 +106,46 @@ def test_cached_tokens_are_read_from_any_of_the_forms(usage: dict[str, Any]) -> 
 
 
 @pytest.mark.parametrize(
+    ("usage", "written"),
+    [
+        ({"completion_tokens": 1, "total_tokens": 399}, 299),  # xAI, Gemini: thoughts only in the total
+        ({"completion_tokens": 50, "total_tokens": 150}, 50),
+        ({"completion_tokens": 50}, 50),
+        ({"completion_tokens": 50, "total_tokens": 0}, 50),
+        ({"completion_tokens": None, "total_tokens": 150}, 50),
+    ],
+)
+def test_thoughts_are_counted_as_answer_tokens(usage: dict[str, Any], written: int) -> None:
+    response = read_answer(ASKED, completion("yes", usage={"prompt_tokens": 100, **usage}))
+    assert (response.prompt_tokens, response.completion_tokens) == (100, written)
+
+
+BUSY = {"code": 502, "message": "Upstream idle timeout"}
+
+
+@pytest.mark.parametrize(
+    ("body", "words"),
+    [
+        ({"error": BUSY}, "HTTP 502: Upstream"),
+        ({"error": {"code": "429", "message": "slow"}}, "HTTP 429: slow"),
+        (completion("Half an ans", "error") | {"usage": None}, "HTTP 502: finish_reason error"),
+        ({"choices": [{"error": BUSY, "finish_reason": "error", "message": {}}]}, "HTTP 502: Upstream"),
+        (completion("", "insufficient_system_resource"), "HTTP 502: finish_reason insufficient"),  # DeepSeek
+        (
+            {"error": {"code": 500, "message": "Provider returned error", "metadata": {"raw": "no GPU"}}},
+            "HTTP 500: Provider returned error: no GPU",
+        ),
+    ],
+)
+def test_a_provider_that_fails_behind_a_reply_of_status_200_is_asked_again(body: Any, words: str) -> None:
+    with chat_server(lambda handler, sent: (200, body, {})) as address:
+        api = ChatApi(address, OpenAISettings(model="m", base_url=address))
+        with pytest.raises(Trouble, match=words) as caught:
+            api.run(api.ask(ASKED, "none"))
+    assert caught.value.again
+
+
+@pytest.mark.parametrize(
     ("headers", "seconds"),
     [
         ({"retry-after": "7"}, 7.0),

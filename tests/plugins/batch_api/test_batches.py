@@ -53,9 +53,12 @@ def test_a_redirected_file_of_answers_ends_the_engine_and_nothing_is_sent_again(
     assert_paid_once(service, 1)
 
 
-def test_a_deleted_file_of_answers_ends_the_engine_with_a_cure(service: BatchService, start: Start) -> None:
-    service.look = lambda name: {"status": "completed", "output_file_id": "gone"}  # type: ignore[method-assign]
-    with pytest.raises(EngineConfigError, match="no such file") as caught:
+@pytest.mark.parametrize(("file", "words"), [("gone", "no such file"), (None, "has no file of answers")])
+def test_a_lost_file_of_answers_ends_the_engine_with_a_cure(
+    service: BatchService, start: Start, file: str | None, words: str
+) -> None:
+    service.look = lambda name: {"status": "completed", "output_file_id": file}  # type: ignore[method-assign]
+    with pytest.raises(EngineConfigError, match=words) as caught:
         ask(start(), 1)
     assert "RUN/batches" in caught.value.cure
     assert len(service.batches) == 1
