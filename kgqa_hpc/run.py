@@ -21,7 +21,13 @@ from kgqa_hpc.dataset.accounting import Accounting
 from kgqa_hpc.dataset.files import read_accounting, read_records
 from kgqa_hpc.errors import InputError
 from kgqa_hpc.runs import add_pass, added_judges, change_dataset, open_run
-from kgqa_hpc.runs.checks import accept_recorded, noting_refusal, require_ready, require_server
+from kgqa_hpc.runs.checks import (
+    accept_recorded,
+    noting_refusal,
+    require_ready,
+    require_server,
+    restored_dataset,
+)
 from kgqa_hpc.settings_objects import plain
 from kgqa_hpc.store.run_folder import RunFolder
 
@@ -64,7 +70,8 @@ class Run:
         if engine is not None:
             data["engine"] = settings_objects.engine_section(engine, self._files)
         if steps is not None:
-            data["passes"] = [{"name": "main", "steps": [plain("step", step) for step in steps]}]
+            chain = steps if isinstance(steps, str) else [plain("step", step) for step in steps]
+            data["passes"] = [{"name": "main", "steps": chain}]
         self._data, self._base = data or None, Path.cwd()
         if self._data is None:
             open_run(self.path)
@@ -166,12 +173,13 @@ class Run:
         """Apply `changes` to `dataset:` keys, then assemble the dataset; returns its accounting.
 
         If the run refused its last configuration, changes or `as_recorded` are required.
-        Raises ConfigError for an invalid change; then nothing is changed or merged.
+        Raises InputError for a change that cannot be made; then nothing is changed or merged.
         """
-        self.change_dataset(changes)
-        if as_recorded:
-            accept_recorded(RunFolder.open(self.path))
-        return stages.merge(self.path, partial=partial, published=published, dask=dask)
+        with restored_dataset(self.path):
+            self.change_dataset(changes)
+            if as_recorded:
+                accept_recorded(RunFolder.open(self.path))
+            return stages.merge(self.path, partial=partial, published=published, dask=dask)
 
     def change_dataset(self, changes: Mapping[str, Any]) -> RunConfig:
         """Change keys of `dataset:` for the next merge, {"split.by": "nodes"}, and return the configuration.

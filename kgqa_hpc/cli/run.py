@@ -186,20 +186,21 @@ def merge(
     from kgqa_hpc import stages
     from kgqa_hpc.dataset.accounting import Accounting
     from kgqa_hpc.run import Run as AnyRun
-    from kgqa_hpc.runs.checks import accept_recorded
+    from kgqa_hpc.runs.checks import accept_recorded, restored_dataset
     from kgqa_hpc.store.run_folder import RunFolder
 
     counts: Accounting | None
     if shared and (dask or partial):
         raise InputError("--shared goes neither with --dask nor with --partial", "choose one of them")
     opened = AnyRun(run)
-    requested = opened.change_dataset(_dataset_changes(changes or [], config)).dataset
-    if as_recorded:
-        accept_recorded(RunFolder.open(run))
-    if shared:
-        counts = stages.merge_shared(run, published=format is not None)
-    else:
-        counts = opened.merge(partial=partial, published=format is not None, dask=dask)
+    with restored_dataset(run):
+        requested = opened.change_dataset(_dataset_changes(changes or [], config)).dataset
+        if as_recorded:
+            accept_recorded(RunFolder.open(run))
+        if shared:
+            counts = stages.merge_shared(run, published=format is not None)
+        else:
+            counts = stages.merge(run, partial=partial, published=format is not None, dask=dask)
     if opened.config.dataset != requested:
         raise StoreError(
             f"{run}: another merge has changed dataset: meanwhile; {run / 'dataset'} follows its settings",

@@ -20,6 +20,7 @@ from kgqa_hpc.errors import ConfigError, InputError, KgqaError, PromptError, Sto
 from kgqa_hpc.kg.sources import SOURCES
 from kgqa_hpc.registry import Registry
 from kgqa_hpc.runs.chain import kind_of, prompts_of, run_prompts
+from kgqa_hpc.runs.open import change_dataset, open_run
 from kgqa_hpc.settings import Package, packages
 from kgqa_hpc.steps import STEPS
 from kgqa_hpc.store import atomic
@@ -206,6 +207,18 @@ def noting_refusal(folder: Path, source: str) -> Iterator[None]:
             content = {"format": "kgqa-refused", "version": 1, "config": source, "problem": problem.message}
             with suppress(StoreError):  # of a run that this user cannot write, and so cannot merge
                 write_document(run.refused, content)
+        raise
+
+
+@contextmanager
+def restored_dataset(folder: Path) -> Iterator[None]:
+    """Give the run its present `dataset:` section back when a merge in the block refuses a changed one."""
+    before = open_run(folder)[1].plain()["dataset"]
+    try:
+        yield
+    except InputError:
+        if open_run(folder)[1].plain()["dataset"] != before:
+            change_dataset(folder, before)
         raise
 
 
