@@ -3,6 +3,7 @@
 Queries see read-only views of the dataset and no other files, settings or extensions.
 """
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from decimal import Decimal
@@ -64,7 +65,7 @@ def _views(dataset: Path, text: str) -> Iterator[duckdb.DuckDBPyConnection]:
         try:
             yield database
         except duckdb.Error as problem:
-            message = " ".join(str(problem).strip().split("\n\n")[0].split())
+            message = " ".join(re.split(r"\n\nLINE |\n\tCandidate ", str(problem))[0].split())
             raise InputError(
                 f"{text}: {message}", "the views: accepted, rejected, lost, nodes (DESCRIBE accepted)"
             ) from None

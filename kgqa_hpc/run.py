@@ -66,7 +66,8 @@ class Run:
         if engine is not None:
             data["engine"] = settings_objects.engine_section(engine, self._files)
         if steps is not None:
-            data["passes"] = [{"name": "main", "steps": [plain("step", step) for step in steps]}]
+            chain = steps if isinstance(steps, str) else [plain("step", step) for step in steps]
+            data["passes"] = [{"name": "main", "steps": chain}]
         self._data, self._base = data or None, Path.cwd()
         if self._data is None:
             open_run(self.path)

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from kgqa_hpc.errors import InputError
 from kgqa_hpc.run import Run
 from tests.command import kgqa
 from tests.servers import QuietHandler, serving
@@ -157,6 +158,25 @@ def test_a_language_is_a_code_and_an_unknown_licence_is_missing_at_publish(own: 
     kgqa("merge", "run", "--config", "new.yaml", "--set", "title=New")
     dataset = Run(own / "run").config.dataset
     assert (dataset.language, dataset.title, dataset.licence) == ("en", "New", None), "whole, and then --set"
+
+
+def test_a_merge_that_refuses_its_changes_keeps_the_former_settings(own: Path) -> None:
+    kgqa("all", "facts.yaml", "run")
+    assert "no column 'nodes'" in refusal("merge", "run", "--set", "split.by=nodes")
+    assert "test.jsonl: no such file" in refusal("merge", "run", "--set", "decontaminate=[test.jsonl]")
+    with pytest.raises(InputError, match="no column 'typo'"):
+        Run(own / "run").merge(order="typo")
+    kgqa("merge", "run")
+
+
+def test_a_test_file_given_to_merge_is_found_from_every_folder(
+    own: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (own / "test.jsonl").write_text('{"question": "Which city is the capital of Hungary?"}\n')
+    kgqa("all", "facts.yaml", "run")
+    assert "contaminated" in kgqa("merge", "run", "--set", "decontaminate=[test.jsonl]").stdout
+    monkeypatch.chdir(own / "run")
+    assert "contaminated" in kgqa("merge", ".").stdout
 
 
 def test_page_and_card_of_a_rehearsal_say_that_its_texts_are_made_up(own: Path) -> None:

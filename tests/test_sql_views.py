@@ -72,6 +72,10 @@ def test_a_wrong_condition_is_told_before_anything_is_written(run: Path, tmp_pat
         assert not (tmp_path / "out").exists(), condition
 
 
+def test_a_misspelt_field_is_told_with_the_nearest(run: Path) -> None:
+    assert 'Candidate Entries: "judge"' in ask(run, "SELECT verdicts.juge AS j FROM accepted", code=2).stderr
+
+
 def test_the_next_run_takes_the_records_of_an_expression(run: Path, tmp_path: Path) -> None:
     chosen = sorted(str(record["id"]) for record in records_of(run / "dataset"))[:3]
     ids = ", ".join(f"'{record}'" for record in chosen)

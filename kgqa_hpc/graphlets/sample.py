@@ -123,6 +123,10 @@ def sample_graphlets(
         raise InputError("max_per_node is below 1, or given together with node_type", "choose one of them")
     if not isinstance(graph, OrderedGraph):
         graph = order_graph(*csr_of_graph(graph), Workers(threads, progress))
+    types = np.zeros(graph.num_nodes, np.int64) if node_type is None else np.asarray(node_type)
+    if types.shape != (graph.num_nodes,) or types.dtype.kind not in "iu":
+        cure = "number the types, in the order of the nodes: pandas.factorize(types)[0]"
+        raise InputError(f"node_type is not one whole number for each of {graph.num_nodes:,} nodes", cure)
     balanced = max_per_node is not None or node_type is not None
     size = per_shape * (balance.POOL_FACTOR if balanced else 1)
     errors = dict.fromkeys(SHAPES, 0.0)
@@ -142,7 +146,7 @@ def sample_graphlets(
             chosen = balance.cap_nodes(shape, nodes, position, per_shape, max_per_node)
             restriction = f"no node stands in more than {max_per_node:,}"
         else:
-            chosen = balance.spread_types(shape, nodes, position, per_shape, np.asarray(node_type))
+            chosen = balance.spread_types(shape, nodes, position, per_shape, types)
             restriction = "each shape is spread over the types of its nodes"
         plan = replace(
             plan, text=f"{plan.text}; {len(chosen.rows):,} of these {len(shape):,} are kept: {restriction}"

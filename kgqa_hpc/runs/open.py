@@ -18,6 +18,7 @@ from typing import Any
 
 from kgqa_hpc.anchors import KINDS
 from kgqa_hpc.config import RunConfig, parse_config
+from kgqa_hpc.config.sections import DatasetConfig
 from kgqa_hpc.engines.registry import operational
 from kgqa_hpc.errors import FingerprintMismatch, InputError, PromptError, StoppedEarly
 from kgqa_hpc.kg.settings import edited
@@ -337,6 +338,6 @@ def change_dataset(folder: Path, changes: Mapping[str, Any]) -> RunConfig:
                 section[name] = dict(section.get(name) or {})
                 section = section[name]
             section[last] = value
-        changed = config.changed("dataset", dataset=dataset)
+        changed = config.changed("dataset", dataset=DatasetConfig.with_paths(dataset, Path.cwd()))
         RunFolder.create(folder, changed.plain(), run.manifest().sections)
         return changed

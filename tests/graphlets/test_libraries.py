@@ -87,6 +87,8 @@ def test_graphs_without_edges_have_no_graphlets(graph):
         (networkx.complete_graph(3), 5, {"max_per_node": 0}),
         (networkx.complete_graph(3), 5, {"max_per_node": 3, "node_type": [0, 0, 0]}),
         (networkx.complete_graph(3), 5, {"shapes": [30]}),
+        (networkx.complete_graph(3), 5, {"node_type": [0, 0]}),
+        (networkx.complete_graph(3), 5, {"node_type": ["a", "b", "b"]}),
     ],
 )
 def test_what_is_no_graph_and_impossible_wishes_are_refused(graph, per_shape, options):

@@ -121,6 +121,13 @@ def study(folder: Path, *more: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, capture_output=True, text=True)
 
 
+@pytest.mark.parametrize(("option", "size"), [("--shares", "41"), ("--mixtures", "31"), ("--shares", "-1")])
+def test_more_items_than_the_file_has_are_refused(tmp_path: Path, option: str, size: str) -> None:
+    refused = study(tmp_path, option, size)
+    assert (refused.returncode, refused.stderr.startswith(f"error: {option} {size}: there are ")) == (2, True)
+    assert not (tmp_path / "out").exists()
+
+
 @pytest.mark.skipif(NO_TORCH, reason="TORCH AND TRANSFORMERS ARE NOT INSTALLED (extra: downstream)")
 def test_the_recipe_runs_from_files_to_a_table_and_goes_on_after_a_kill(tmp_path: Path) -> None:
     first = study(tmp_path)

@@ -30,18 +30,23 @@ SEEDS = (42, 123, 456, 789, 1011)  # as published
 
 def main() -> int:
     options = _options()
-    if missing := [name for name in ("torch", "transformers") if importlib.util.find_spec(name) is None]:
-        print(
-            f"error: {', '.join(missing)} is not installed: pip install 'kgqa_hpc[downstream]'",
-            file=sys.stderr,
-        )
-        return 2
     try:
         real, test = read(options.real), read(options.test)
         synthetic = read(options.synthetic)
+        for option, items in (("shares", real), ("mixtures", synthetic)):
+            for size in getattr(options, option) or ():
+                if not 0 <= size <= len(items):
+                    raise ValueError(f"--{option} {size}: there are {len(items)} items")
         _keep_recipe(options)
     except (OSError, ValueError) as problem:
         print(f"error: {problem}", file=sys.stderr)
+        return 2
+    if missing := [
+        name for name in ("torch", "transformers", "scipy") if importlib.util.find_spec(name) is None
+    ]:
+        print(
+            f"error: not installed: {', '.join(missing)}; pip install 'kgqa_hpc[downstream]'", file=sys.stderr
+        )
         return 2
     results = _run(options, real, synthetic, test)
     (options.out / "table.md").write_text(table(results) + "\n", encoding="utf-8")
@@ -117,7 +122,8 @@ def _keep_recipe(options: argparse.Namespace) -> None:
         if name not in ("learning_rate", "mixed")
     }
     text = json.dumps(recipe, indent=1) + "\n"
-    if file.exists() and file.read_text(encoding="utf-8") != text:
+    begun = any(other.stat().st_size for other in options.out.iterdir() if other != file)
+    if begun and file.exists() and file.read_text(encoding="utf-8") != text:
         raise ValueError(f"{file}: these results have another recipe; give another folder")
     file.write_text(text, encoding="utf-8")
 
@@ -171,7 +177,12 @@ class Stage:
         import torch
         from train import Trainee
 
-        self.trainee = Trainee(self.recipe, every, self.seed)
+        try:
+            self.trainee = Trainee(self.recipe, every, self.seed)
+        except (OSError, ValueError) as problem:
+            reason = str(problem).strip().splitlines()[0]
+            print(f"error: --model {self.recipe.model}: {reason}", file=sys.stderr)
+            raise SystemExit(2) from None
         print(f"memory, estimated: {self.trainee.memory(every)}; {self.trainee.card()}", file=sys.stderr)
         if self.file.exists():
             self.trainee.restore(torch.load(self.file, map_location="cpu", weights_only=True))

@@ -111,7 +111,7 @@ def read_verdicts(ratings: Ratings, sources: Sequence[Path], features: Sequence[
 
     `features` are names in the records' `features` to be taken for judges too, as scores are that a step gave.
     Judges of the same name in several sources are told apart by their source's name. Raises InputError when
-    no record matches a rating, or none has a verdict.
+    no record matches a rating, or none has a verdict or one of `features`.
     """
     texts = {row.id: _text(row.question, row.answer) for row in ratings.rated}
     by_text = {text: item for item, text in texts.items()}
@@ -134,6 +134,11 @@ def read_verdicts(ratings: Ratings, sources: Sequence[Path], features: Sequence[
         names = ", ".join(str(source) for source in sources)
         raise InputError(f"{names}: no record is one of the rated pairs", "rate a sample of this run")
     judges = tuple(dict.fromkeys(name for row in opinions.values() for name in row if name != DECISION))
+    for name in features:
+        if not any(judge == name or judge.endswith(f"/{name}") for judge in judges):
+            raise InputError(
+                f"--feature {name}: no rated record has it", f"their judges: {', '.join(judges)}"
+            )
     absent = Opinion(None, None)
     table = [[row.get(name, absent) for name in (*judges, DECISION)] for row in opinions.values()]
     votes = np.array([[judgement.code for judgement in row] for row in table], dtype=np.int64)

@@ -201,6 +201,8 @@ def test_a_feature_may_stand_for_a_judge(tmp_path: Path) -> None:
     verdicts = read_verdicts(rated([4.0] * 4), [source], features=["quality"])
     assert verdicts.judges == ("quality",)
     assert verdicts.scores[:, 0].tolist() == [0, 1, 2, 3]
+    with pytest.raises(InputError, match="--feature qualty: no rated record has it"):
+        read_verdicts(rated([4.0] * 4), [source], features=["quality", "qualty"])
 
 
 def test_verdicts_match_by_id_else_by_text(tmp_path: Path) -> None:
