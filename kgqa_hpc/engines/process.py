@@ -133,7 +133,7 @@ class EngineProcess:
             if self._info is None:
                 raise
             # The engine has started with this configuration before, so the cause may be temporary: try again.
-            words = f"the engine did not start again: {refusal.message}"
+            words = f"the engine did not start again: {refusal.message}; {refusal.cure}"
             raise EngineDied(words, f"see {self._log}") from None
 
     def preflight(

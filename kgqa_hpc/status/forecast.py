@@ -142,7 +142,9 @@ def read_bench(file: Path, steps: Sequence[str]) -> tuple[Pilot, float]:
     except (OSError, ValueError, KeyError, TypeError, RecursionError):
         raise InputError(f"{file}: not a measurement of kgqa bench --out", "make it again") from None
     if not (speed > 0 and tokens > 0 and math.isfinite(speed * tokens)):
-        raise InputError(f"{file}: the engine answered nothing when it was measured", "make it again")
+        raise InputError(
+            f"{file}: the engine answered nothing, or told no tokens, when it was measured", "make it again"
+        )
     scale = _published_tokens(steps) / (_published_tokens(measured) or PUBLISHED_TOKENS["generate"])
     return Pilot(file.name, None, tokens * max(scale, 1.0)), speed
 

@@ -235,7 +235,8 @@ def _spread(timed: Timed) -> dict[str, float | None]:
 
 
 def _summary(rows: Sequence[dict[str, Any]], source: Prompts) -> dict[str, Any]:
-    best = max((r for r in rows if r["mode"] == "guided"), key=lambda r: r["decode_tokens_per_s"])
+    guided = (row for row in rows if row["mode"] == "guided")
+    best = max(guided, key=lambda r: (r["decode_tokens_per_s"], r["requests_per_s"]))  # some report no tokens
     free = next((r["decode_tokens_per_s"] for r in rows if r["mode"] == "unguided"), None)
     tokens = best["mean_answer_tokens"] * source.per_item
     return {

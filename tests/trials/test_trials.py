@@ -3,6 +3,7 @@
 import json
 import shutil
 import sys
+import time
 from collections import Counter
 from pathlib import Path
 from types import SimpleNamespace
@@ -93,6 +94,17 @@ def test_prompts_that_are_too_few_are_sent_again_and_counted(tmp_path: Path) -> 
     document = measure(settings, lambda number: Prompts(requests(5)), tmp_path / "engine.log", batches=[2])
     assert [row["repeated"] for row in document["rows"]] == [4, 8]
     assert "4 prompts sent before" in row_line(document["rows"][0])
+
+
+def test_the_best_batch_of_an_engine_that_reports_no_tokens_answers_most_requests(tmp_path: Path) -> None:
+    settings = parse_engine({"kind": "function", "call": f"{__name__}:slowly"})
+    document = measure(settings, prompts, tmp_path / "engine.log", batches=[1, 4])
+    assert (document["best"]["batch"], document["best"]["decode_tokens_per_s"]) == (4, 0)
+
+
+def slowly(*asked: object) -> str:
+    time.sleep(0.05)
+    return "yes"
 
 
 def test_an_engine_that_answers_nothing_has_no_speed(tmp_path: Path) -> None:

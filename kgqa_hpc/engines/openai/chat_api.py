@@ -214,7 +214,9 @@ class ChatApi:
             words = self._clean(f"{self.url}: {problem or type(problem).__name__}")
             unseen, cure = isinstance(problem, aiohttp.ClientConnectorError), ""
             # Failures that rarely pass by themselves
-            if isinstance(problem, aiohttp.ClientConnectorDNSError):
+            if isinstance(problem, aiohttp.ClientProxyConnectionError | aiohttp.ClientHttpProxyError):
+                cure = "correct the proxy in http_proxy or https_proxy, or name the host in no_proxy"
+            elif isinstance(problem, aiohttp.ClientConnectorDNSError):
                 cure = "check the name of the host"
             elif isinstance(problem, aiohttp.ClientConnectorCertificateError):
                 cure = "name the certificate that signs it in the environment variable SSL_CERT_FILE"

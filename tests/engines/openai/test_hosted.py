@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from kgqa_hpc.engines.openai import agreement
 from kgqa_hpc.engines.openai.agreement import ask_once
 from kgqa_hpc.engines.openai.engine import OpenAIEngine
 from kgqa_hpc.engines.openai.settings import OpenAISettings
@@ -101,3 +102,13 @@ def test_a_wrong_address_key_or_model_is_told_before_other_work_begins(
     ):
         ask_once(OpenAISettings(model="m", base_url=address, headers={"api-key": "$AZURE"}))
     assert cure in caught.value.cure
+
+
+def test_a_proxy_that_fails_is_named_with_its_variables(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(agreement, "CURABLE_S", 0.1)
+    with chat_server(lambda handler, body: (200, {}, {})) as address:  # no proxy: it refuses CONNECT
+        for scheme, proxy in ("http", "http://127.0.0.1:9"), ("https", address):
+            monkeypatch.setenv(f"{scheme}_proxy", proxy)
+            with pytest.raises(EngineConfigError) as caught:
+                ask_once(OpenAISettings(model="m", base_url=f"{scheme}://model.example/v1"))
+            assert "no_proxy" in caught.value.cure
