@@ -116,6 +116,15 @@ def test_a_sentence_for_a_property_is_not_noted(own: Path) -> None:
     assert "is no relation" not in done.stdout + done.stderr
 
 
+def test_a_sentence_that_does_not_say_which_of_several_types_it_asks_for_is_noted(own: Path) -> None:
+    with (own / "relations.csv").open("a") as file:
+        file.write("VIE;BUD;lies_on\n")
+    remark = "lies_on forward leads to several types of nodes"
+    assert remark in kgqa("all", "facts.yaml", "noted").stderr
+    edit("facts.yaml", "Which river flows by", "Which {asked} flows by")
+    assert remark not in kgqa("all", "facts.yaml", "run").stderr
+
+
 def test_one_sentence_for_both_directions_has_all_answers_of_a_symmetric_relation_and_is_noted_otherwise(
     own: Path,
 ) -> None:

@@ -128,11 +128,16 @@ class FactAnchors(AnchorKind):
     def record(self, anchor: Anchor, fields: Mapping[str, Any]) -> dict[str, Any]:
         subject, data, name = anchor.nodes[0], anchor.data, anchor.data["relation"]
         step = {"relation": name, "out": data["out"], "type": data["asked"]}
-        is_property = len(anchor.nodes) == 1
+        if len(anchor.nodes) > 1:
+            queries = chain_queries(anchor, [step])
+        elif len(data["answers"]) > 1:  # no query takes the values of a cell apart
+            queries = {QUERY.name: None, CYPHER.name: None}
+        else:
+            queries = property_queries(subject, name)
         return {
             "answers": list(data["answers"]),
             "aliases": list(data["aliases"]),
-            **(property_queries(subject, name) if is_property else chain_queries(anchor, [step])),
+            **queries,
             **difficulty(1, len(anchor.nodes), data["degree"]),
         }
 
@@ -206,8 +211,12 @@ def _attributes(routes: Routes, settings: FactSettings) -> Iterator[Anchor]:
     for name in settings.attributes:
         for position, value in enumerate(routes.graph.node_properties[name].to_pylist()):
             node = routes.graph.node(position)
-            if value is None or value == "" or node.name in routes.shared_names:
+            text = "" if value is None else value_text(value)
+            values = sorted({*filter(None, text.split("|"))})  # a cell may hold several between bars
+            answers = values if len(values) > 1 else [text]
+            fits = text and len(answers) <= settings.max_answers
+            if not (fits and askable(node.name, answers, routes.shared_names)):
                 continue
-            data = {"relation": name, "out": True, "asked": name, "answers": [value_text(value)]}
+            data = {"relation": name, "out": True, "asked": name, "answers": answers}
             data |= {"aliases": [], "degree": 0}
             yield Anchor(content_id("fact", node.id, name), "fact", name, (node,), data=data)

@@ -146,7 +146,8 @@ class Distractors:
     """Draws wrong options from the graph on which answers are computed.
 
     They are nodes of the answer's type and of similar degree that are no neighbours of the subject. Neighbours of the
-    answer are excluded too, because a more general or more specific term is often correct as well.
+    answer are excluded too, because a more general or more specific term is often correct as well; and nodes that are
+    called like any of these, up to case and hyphens.
     """
 
     def __init__(self, graph: KnowledgeGraph, shared_names: Collection[str]) -> None:
@@ -163,7 +164,7 @@ class Distractors:
         starts, neighbours = self._graph.csr()
         around = (neighbours[starts[node] : starts[node + 1]].tolist() for node in ends)
         excluded = {*ends, *chain.from_iterable(around)}
-        used = {plain(str(self._graph.names[node])) for node in ends}
+        used = {plain(str(self._graph.names[node])) for node in excluded}
         # All nodes of the answer's type by distance in degree from the answer; below before above.
         begin, end = self._starts[self._graph.node_type[answer] :][:2]
         nodes, degree = self._order[begin:end], self._degrees[answer]
@@ -223,7 +224,7 @@ def chain_queries(anchor: Anchor, chain: Sequence[Step]) -> dict[str, str | None
     return {QUERY.name: select(patterns), CYPHER.name: cypher}
 
 
-def property_queries(subject: Node, name: str) -> dict[str, str]:
+def property_queries(subject: Node, name: str) -> dict[str, str | None]:
     """The columns QUERY and CYPHER for the value of a property of a node."""
     match = f"MATCH (given:{_quoted(subject.type)} {{id: {_text(subject.id)}}})"
     return {

@@ -77,11 +77,12 @@ def _draw(run: RunFolder, config: RunConfig, threads: int | None) -> tuple[Drawn
     header["totals"] = dict(drawn.totals)
     graph = source.graph if source.answers is None else source.answers.graph
     anchors = drawn.anchors if graph is None else _with_synonyms(drawn.anchors, graph)
-    relations = dict.fromkeys(
-        (*(graph.edge_types if graph else ()), *getattr(config.anchors, "attributes", ())), False
-    )
+    names = (*(graph.edge_types if graph else ()), *getattr(config.anchors, "attributes", ()))
+    relations: dict[str, set[str]] = {name: set() for name in names}
     if graph and any(getattr(step, "template", None) for step in config.steps):
-        relations |= dict.fromkeys(graph.mixed_edge_types(), True)
+        relations |= graph.types_at_ends()
+        for name in graph.mixed_edge_types():
+            relations[name].add("mixed")
     unfit = [line for step in config.steps for line in STEPS.get(step.use).notes_on(step, relations)]
     return Drawn(anchors, drawn.totals, {**files, **drawn.files}, (*notes, *drawn.notes, *unfit)), header
 

@@ -113,14 +113,13 @@ def question(sentences: Mapping[str, BothWays], known_name: str, way: Way) -> st
         head, again = f"Which {kind} ", number > 0 and asked in types
         if number > 0:
             text = re.sub(r"\b(?:the|an?) \{given\}", "{given}", text)
-        if number == len(way) - 1:
-            if again and text.startswith(head):
-                text = f"Which other {kind} {text.removeprefix(head)}"
-            return text.replace("{given}", subject)
-        if not text.startswith(head):
+        if (again or number < len(way) - 1) and not text.startswith(head):
             return None
+        if number == len(way) - 1:
+            text = f"Which other {kind} {text.removeprefix(head)}" if again else text
+            return text.replace("{given}", subject)
         clause = text.removeprefix(head).rstrip().removesuffix("?").rstrip().replace("{given}", subject)
-        subject = f"{'another' if again else 'an' if kind[:1] in 'aeiou' else 'a'} {kind} that {clause}"
+        subject = f"{'another' if again else 'an' if kind[:1] in 'aeiouAEIOU' else 'a'} {kind} that {clause}"
         types.append(asked)
     return None
 
@@ -175,9 +174,16 @@ class Word(Step):
         return settings.template is None
 
     @classmethod
-    def notes_on(cls, settings: Any, relations: Mapping[str, bool]) -> Iterator[str]:
+    def notes_on(cls, settings: Any, relations: Mapping[str, set[str]]) -> Iterator[str]:
         for name, both_ways in (settings.template or {}).items():
-            if relations.get(name) and both_ways.forward == both_ways.backward:
+            facts = relations.get(name, set())
+            sentences = (("forward", both_ways.forward), ("backward", both_ways.backward))
+            if vague := [way for way, text in sentences if way in facts and text and "{asked}" not in text]:
+                yield (
+                    f"{settings.label}.template: {name} {' and '.join(vague)} leads to several types of nodes, each"
+                    " with answers of its own: write {asked} for the type"
+                )
+            if "mixed" in facts and both_ways.forward == both_ways.backward:
                 yield (
                     f"{settings.label}.template: {name} has the same sentence for both directions, but its answers are"
                     " those of one: name it in graph.symmetric_edge_types"

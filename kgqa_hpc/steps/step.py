@@ -125,10 +125,11 @@ class Step:
         return bool(cls.answer)
 
     @classmethod
-    def notes_on(cls, settings: Any, relations: Mapping[str, bool]) -> Iterable[str]:
+    def notes_on(cls, settings: Any, relations: Mapping[str, set[str]]) -> Iterable[str]:
         """Notes for the user on settings that do not fit a graph with these edge types; called after sampling.
 
-        True: edges of the type join the same types of nodes in both directions, some without the opposite edge.
+        Facts of an edge type: `mixed` if its edges join the same types of nodes in both directions, some without the
+        opposite edge; `forward`, `backward` if its targets, its sources are nodes of several types.
         """
         return ()
 

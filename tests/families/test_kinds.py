@@ -120,6 +120,19 @@ def test_other_names_and_attributes_come_from_node_properties() -> None:
         draw(graph, "fact", aliases="aliases")
 
 
+def test_a_property_with_several_values_has_several_answers() -> None:
+    cells = {"uses": pa.array(["pain|fever", "fever", "rash|pain|fever"], pa.large_string())}
+    names = ["Aspirin", "Ibuprofen", "Cortisone"]
+    graph = graph_of(names, ["drug"] * 3, [(0, "near", 1), (1, "near", 2)], node_properties=cells)
+    drawn = draw(graph, "fact", attributes=["uses"], relations=[], max_answers=2)
+    by_name = {anchor.nodes[0].name: anchor for anchor in drawn}
+    answers = {name: anchor.data["answers"] for name, anchor in by_name.items()}
+    assert answers == {"Aspirin": ["fever", "pain"], "Ibuprofen": ["fever"]}
+    records = {name: KINDS.get("fact")().record(anchor, {}) for name, anchor in by_name.items()}
+    assert (records["Aspirin"]["query"], records["Aspirin"]["cypher"]) == (None, None)
+    assert "urn:kgqa:property:uses" in records["Ibuprofen"]["query"]
+
+
 def test_a_hub_shows_one_of_several_neighbours_with_the_same_name() -> None:
     names = ["Gene", "Telomere maintenance", "telomere maintenance", "Ageing", "gene"]
     types = ["gene", "process", "process", "process", "gene"]

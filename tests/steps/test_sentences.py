@@ -15,6 +15,7 @@ SENTENCES = WordSettings(
         **SHIPPED["hpo"],
         "near_to": "Which {asked} is near {given}?",
         "crosses": "Which {asked} crosses the {given}?",
+        "found_in": "What is found in {given}?",
     },
 ).template
 assert SENTENCES is not None
@@ -48,6 +49,15 @@ assert SENTENCES is not None
             "Which other disease is associated with a gene that is associated with Ataxia?",
         ),
         ([("x", "near_to", True, "x")], "Which x is near Ataxia?"),
+        (
+            [("Gene", "near_to", True, "Organ"), ("Organ", "near_to", True, "Gene")],
+            "Which other Gene is near an Organ that is near Ataxia?",
+        ),
+        (
+            [("gene", "near_to", True, "organ"), ("organ", "found_in", True, "bone")],
+            "What is found in an organ that is near Ataxia?",
+        ),
+        ([("gene", "near_to", True, "organ"), ("organ", "found_in", True, "gene")], None),
         ([("x", "unheard_of", True, "y")], None),
         ([("gene", "associated_with", False, "x"), ("x", "near_to", True, "y")], None),
     ],

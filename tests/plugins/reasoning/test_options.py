@@ -23,7 +23,7 @@ from kgqa_hpc.kg.settings import GraphConfig
 from kgqa_hpc.run import Run
 from kgqa_hpc.steps.item import Item
 from kgqa_hpc.steps.step import Done, Outcome, Reject, Retry, Step
-from tests.families.conftest import random_graph
+from tests.families.conftest import graph_of, random_graph
 from tests.golden.cases import config, write_graph
 from tests.record_runs import chain_of
 
@@ -108,6 +108,15 @@ def test_no_wrong_option_is_joined_to_subject_or_answer_anywhere_in_the_graph(
             distances.append(abs(degrees[node] - degrees[answer.id]))
     spread = [abs(a - b) for a in degrees.values() for b in degrees.values()]
     assert median(distances) < median(spread)
+
+
+def test_no_wrong_option_has_a_name_that_is_right_as_well() -> None:
+    """The subject has two neighbours; a node of the answer's type is called as the other one, in capitals."""
+    names = ["Subject", "Answer", "Goitre", "GOITRE", *(f"Gene {k}" for k in range(3))]
+    kinds = ["drug", "gene", "sign", *["gene"] * 4]
+    graph = graph_of(names, kinds, [(0, "r", 1), (0, "r", 2), (3, "r", 4), (4, "r", 5), (5, "r", 6)])
+    drawn = Distractors(graph, frozenset()).draw([0], 1, 4, random.Random(1))
+    assert {names[node] for node in drawn} == {"Gene 0", "Gene 1", "Gene 2"}
 
 
 def test_the_graphs_options_change_no_context_and_no_draw(graph: KnowledgeGraph) -> None:
