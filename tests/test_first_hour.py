@@ -188,6 +188,14 @@ def test_a_test_file_given_to_merge_is_found_from_every_folder(
     assert "contaminated" in kgqa("merge", ".").stdout
 
 
+def test_a_file_is_written_into_a_new_folder_and_not_over_a_folder(own: Path) -> None:
+    Path("texts.jsonl").write_text('{"id": "1", "text": "a", "question": "b?"}\n')
+    kgqa("score", "texts.jsonl", "texts.jsonl", "--joined", "new/joined.jsonl")
+    assert Path("new/joined.jsonl").exists()
+    said = kgqa("score", "texts.jsonl", "texts.jsonl", "--joined", "new", code=1).stderr
+    assert said == "error: new: Is a directory\n       name a file, or move the folder elsewhere\n"
+
+
 def test_page_and_card_of_a_rehearsal_say_that_its_texts_are_made_up(own: Path) -> None:
     kgqa("all", "geo.yaml", "geo")
     assert (

@@ -30,7 +30,7 @@ from kgqa_hpc.kg.graph import TYPES, KnowledgeGraph, Properties, Strings, type_n
 from kgqa_hpc.kg.relations import LABEL, iri
 from kgqa_hpc.kg.sources.csv import EDGE_COLUMNS, NODE_COLUMNS
 from kgqa_hpc.kg.tables import unique
-from kgqa_hpc.store.atomic import commit, disk_errors, temp_file
+from kgqa_hpc.store.atomic import commit, disk_errors, make_folder, temp_file
 from kgqa_hpc.store.sealed import create_sealed, open_sealed
 from kgqa_hpc.store.table import CHUNK_BYTES, COMPRESS_FROM, JSON, TEXT, Table, packing, write_table
 from kgqa_hpc.text.plain_text import csv_lines
@@ -185,6 +185,7 @@ def export_graph(graph: KnowledgeGraph, excluded: Iterable[str], path: Path) -> 
     for part, lines in writers.items():
         file = path.with_suffix(f"{part}{path.suffix}")
         files.append(file)
+        make_folder(file.parent)
         with temp_file(file) as (fd, temp), disk_errors(file):
             with open(os.dup(fd), "w", encoding="utf-8", newline="") as sink:
                 sink.writelines(lines(graph))

@@ -235,13 +235,13 @@ class KnowledgeGraph:
         return {self.edge_types[code] for code in codes}
 
     def types_at_ends(self) -> dict[str, set[str]]:
-        """Edge types whose targets (`forward`) or sources (`backward`) are nodes of several types."""
-        kinds, ways = np.int64(len(self.node_types)), dict[str, set[str]]()
-        for way, ends in (("forward", self.edge_target), ("backward", self.edge_source)):
+        """The edge types whose targets (`forward`) or sources (`backward`) are nodes of several types."""
+        kinds, directions = np.int64(len(self.node_types)), dict[str, set[str]]()
+        for direction, ends in (("forward", self.edge_target), ("backward", self.edge_source)):
             pairs = np.unique(self.edge_type * kinds + self.node_type[ends])
             for code in np.flatnonzero(np.bincount(pairs // kinds) > 1):
-                ways.setdefault(self.edge_types[code], set()).add(way)
-        return ways
+                directions.setdefault(self.edge_types[code], set()).add(direction)
+        return directions
 
 
 def of_types(key: str, types: Collection[str], codes: Codes, type_names: tuple[str, ...]) -> Mask:

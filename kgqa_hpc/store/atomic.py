@@ -75,6 +75,8 @@ def disk_error(path: Path, problem: OSError) -> StoreError:
     text = f"{path}: {problem.strerror or problem if plain else os.strerror(problem.errno or 0)}"
     if problem.errno in (errno.EMFILE, errno.ENFILE):
         return StoreError(text, "raise the limit (ulimit -n), then run the same command again")
+    if problem.errno == errno.EISDIR:
+        return StoreError(text, "name a file, or move the folder elsewhere")
     if problem.errno in _FULL:
         return DiskFull(text, f"{_FULL[problem.errno]}; everything committed so far is whole")
     return StoreError(text, "everything committed so far is whole; mend it, then run the same command again")

@@ -170,8 +170,7 @@ def test_a_run_exports_its_graph_its_queries_and_names_what_it_left_out(tmp_path
     records = lines(dataset(run)["accepted.jsonl"])
     assert records
     assert {tuple(one["provenance"]["excluded_edge_types"]) for one in records} == {(EXCLUDED,)}
-    file = tmp_path / "out" / "graph.nt"
-    file.parent.mkdir()
+    file = tmp_path / "out" / "graph.nt"  # the folder is made
     done = kgqa("kg", "export", run.path, file, "--json")
     assert json.loads(done.stdout)["files"] == [str(file)]
     store = ox.Store()

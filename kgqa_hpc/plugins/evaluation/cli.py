@@ -126,11 +126,13 @@ def score(
     """Score predictions by BLEU, ROUGE, METEOR, CIDEr and a judge, overall and per group."""
     from kgqa_hpc.plugins.evaluation import score as module
     from kgqa_hpc.registry import load_plugin_file
+    from kgqa_hpc.store.atomic import make_folder
 
     if plugin:
         load_plugin_file(plugin.resolve())
     pairs = module.read_pairs(predictions, references, missing=missing)
     if joined:
+        make_folder(joined.parent)
         module.write_joined(joined, pairs.rows, pairs.predictions)
         document = {"joined": str(joined), "pairs": len(pairs.rows)}
         print_result(document, f"{joined}: {len(pairs.rows):,} pairs", as_json)
