@@ -196,6 +196,17 @@ def test_a_file_is_written_into_a_new_folder_and_not_over_a_folder(own: Path) ->
     assert said == "error: new: Is a directory\n       name a file, or move the folder elsewhere\n"
 
 
+def test_an_export_of_the_graph_is_not_written_over_the_files_that_it_was_read_from(own: Path) -> None:
+    kgqa("all", "facts.yaml", "run")
+    kgqa("kg", "export", "run", "mine.csv")
+    kgqa("kg", "export", "run", "mine.csv")
+    source = {"source": "csv", "nodes": "mine.nodes.csv", "edges": "mine.edges.csv", "min_degree": 1}
+    Path("again.yaml").write_text(json.dumps({"graph": source, "engine": {"kind": "scripted"}}))
+    kgqa("init", "again.yaml", "again")
+    kgqa("import", "again")
+    assert "the run was made from this file" in refusal("kg", "export", "again", own / "mine.csv")
+
+
 def test_page_and_card_of_a_rehearsal_say_that_its_texts_are_made_up(own: Path) -> None:
     kgqa("all", "geo.yaml", "geo")
     assert (

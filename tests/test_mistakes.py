@@ -206,8 +206,9 @@ def test_the_files_that_init_writes_pass_their_test_and_run(tmp_path: Path) -> N
     kgqa("all", folder / "film_steps.yaml", tmp_path / "run")
     assert '"words":' in (tmp_path / "run/dataset/accepted.jsonl").read_text()
     assert "is there already" in kgqa("init", "--plugin", "film_steps", folder, code=2).stderr
-    refused = kgqa("init", "--plugin", "film-steps", tmp_path / "x", code=2).stderr
-    assert "is no name of a Python module" in refused
+    for name in ("film-steps", "class"):
+        refused = kgqa("init", "--plugin", name, tmp_path / "x", code=2).stderr
+        assert "is no name of a Python module" in refused
     assert not (tmp_path / "x").exists()
 
 

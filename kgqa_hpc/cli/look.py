@@ -275,10 +275,18 @@ def export(
 ) -> None:
     """Write the imported graph without excluded edge types."""
     from kgqa_hpc.kg.file import export_graph
+    from kgqa_hpc.kg.settings import graph_files
     from kgqa_hpc.runs import open_run
 
     graph = _graph(run)
     _, config = open_run(run)
+    sources = () if config.graph is None else graph_files(config.graph).values()
+    parts = (
+        [file.with_suffix(f".{part}.csv") for part in ("nodes", "edges")] if file.suffix == ".csv" else [file]
+    )
+    for part in parts:
+        if part.resolve() in {source.resolve() for source in sources}:
+            raise InputError(f"{part}: the run was made from this file", "name another one")
     excluded = [] if config.graph is None else list(config.graph.exclude_edge_types)
     files = [str(path) for path in export_graph(graph, excluded, file)]
     document = {"files": files, "nodes": graph.num_nodes, "excluded_edge_types": excluded}

@@ -8,6 +8,7 @@ editor completes and explains keys with it; `kgqa init` checks more, such as fil
 import json
 import re
 from collections.abc import Collection, Iterator
+from keyword import iskeyword
 from pathlib import Path
 from typing import Any, NamedTuple, Union, get_args, get_origin
 
@@ -90,7 +91,7 @@ def write_plugin(name: str, folder: Path) -> list[Path]:
 
     Raises InputError for a name that is no Python identifier, or an existing file.
     """
-    if not name.isidentifier():
+    if not name.isidentifier() or iskeyword(name):
         raise InputError(f"{name!r} is no name of a Python module", "letters, digits and underscores")
     drafts = sorted((shipped_prompts().parent / "configs" / "plugin").glob("*.*"))
     files = {folder / draft.name.replace("my_steps", name): draft for draft in drafts}

@@ -26,6 +26,7 @@ from kgqa_hpc.settings import Problems, Settings, later_key, section
 from kgqa_hpc.store.atomic import exists
 from kgqa_hpc.store.canonical import read_document, write_document
 from kgqa_hpc.store.run_folder import RunFolder
+from kgqa_hpc.terminal import note
 from kgqa_hpc.text.streams import open_regular
 
 if TYPE_CHECKING:
@@ -121,6 +122,11 @@ def load_graph(config: GraphConfig) -> KnowledgeGraph:
         )
     if not SOURCES.ships(config.source):
         _check_like_assembly(graph, config)
+    else:
+        for name in sorted(
+            {*getattr(config, "properties", ())} - {*graph.node_properties, *graph.edge_properties}
+        ):
+            note(f"note: graph.properties: no node or edge has {name!r}")
     if symmetric := config.symmetric_edge_types:
         key = "graph.symmetric_edge_types"
         graph = graph.with_opposites(of_types(key, symmetric, graph.edge_type, graph.edge_types))

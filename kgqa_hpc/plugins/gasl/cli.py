@@ -70,7 +70,8 @@ def run(
         say(f"{name} = {text[:_MOST_PRINTED]}{ending}")
     if result.error:
         position = f"line {result.error['line']}, column {result.error['column']}"
-        say(f"error: {position}: {result.error['kind']}: {result.error['message']}", aside=True)
+        nearest = f"; did you mean {result.error['nearest']}?" if result.error["nearest"] else ""
+        say(f"error: {position}: {result.error['kind']}: {result.error['message']}{nearest}", aside=True)
     print(result.status)
     raise typer.Exit(code)
 

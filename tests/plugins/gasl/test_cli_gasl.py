@@ -52,6 +52,13 @@ def test_a_long_variable_is_cut_on_the_terminal_and_whole_as_json(tmp_path: Path
     assert len(json.loads(kgqa("run", path, *graph, "--json", code=0).stdout)["variables"]["long"]) == 2000
 
 
+def test_run_says_the_field_that_may_have_been_meant(tmp_path: Path, toy_files: Path) -> None:
+    path = tmp_path / "script.gasl"
+    path.write_text("FIND nodes WITH typ=gene AS x")
+    graph = ("--nodes", toy_files / "nodes.csv", "--edges", toy_files / "edges.csv")
+    assert "no item has a field 'typ'; did you mean type?" in kgqa("run", path, *graph, code=1).stderr
+
+
 def test_check_prints_every_faulty_command(tmp_path: Path) -> None:
     path = tmp_path / "script.gasl"
     path.write_text("FNID nodes\nCOUNT x\nFIND nods\n", encoding="utf-8")

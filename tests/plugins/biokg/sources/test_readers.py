@@ -335,3 +335,8 @@ def test_rdf_read_twice_gives_the_same_although_blank_nodes_have_no_names(read, 
     first, second = (read("rdf", {"path": ("o.ttl", TURTLE)}, {"reading": "plain"}) for _ in range(2))
     assert (nodes_of(first), edges_of(first)) == (nodes_of(second), edges_of(second))
     assert "_:b0" in first.node_ids
+
+
+def test_a_property_that_nothing_has_is_noted(read, capsys):
+    read("hetionet", {"path": ("h.json", HETNET)}, {"properties": ["length", "lenght"]})
+    assert capsys.readouterr().err == "note: graph.properties: no node or edge has 'lenght'\n"
