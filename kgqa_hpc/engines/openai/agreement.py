@@ -30,6 +30,8 @@ TRIED: dict[str, tuple[Mode, ...]] = {
 }
 FOREIGN_PATIENCE_S = 30.0  # s to wait for the first answer of a server that the engine did not start
 PAUSE_S = 0.5
+CROWDED_S = 300.0  # s to wait for a server that has too many requests, as when many workers start
+LONGEST_PAUSE_S = 60.0
 CURABLE_S = 5.0  # s to wait for the first answer after an error that rarely passes by itself
 THOUGHT_TOKENS = 4096  # tokens for a model that thinks before it answers the test request
 BROKEN = 3  # number of replies with status 500 in a row that count as a refusal of the mode
@@ -54,7 +56,7 @@ async def first_answer(
     Raises Trouble when the server refuses the request (with `busy_suffices` also when it is too busy), and
     EngineConfigError when it refuses key, address or model, or stays silent.
     """
-    began, broken, warned = time.monotonic(), 0, False
+    began, broken, warned, pause = time.monotonic(), 0, False, PAUSE_S
     while True:
         try:
             return await api.ask(request, mode)
@@ -67,13 +69,16 @@ async def first_answer(
         if refused or (busy_suffices and 0 < trouble.status < 500):
             raise trouble
         limit = min(CURABLE_S, patience_s) if trouble.cure else patience_s
+        cure = trouble.cure or "is the server running, and the address right?"
+        if trouble.status == 429:
+            limit, cure = max(limit, CROWDED_S), "start again later, or with fewer workers"
+            pause = min(trouble.retry_after or 2 * pause, LONGEST_PAUSE_S)
         if time.monotonic() > began + limit:
-            cure = trouble.cure or "is the server running, and the address right?"
             raise EngineConfigError(f"engine.base_url: {trouble}", cure)
         if not warned:
             note(f"note: no answer from {api.url}, trying for {limit:g} s")
             warned = True
-        await asyncio.sleep(PAUSE_S)
+        await asyncio.sleep(pause)
 
 
 def ask_once(settings: ChatSettings) -> None:

@@ -127,6 +127,8 @@ def read_answer(request: Request, body: Any) -> Response:
     elif finish == "error":
         cause = choice.get("error") or f"finish_reason {reason}"
         error = f"the model did not answer: {clean.one_line(str(cause))}"
+    elif finish == "length" and not text:
+        error = "no answer within the limit of tokens: raise engine.thinking_tokens if the model thinks"
     return Response(request.id, text, finish, read, written, reused, error, thought)
 
 

@@ -1,18 +1,20 @@
 """Hosted vendors' dialects: every one is answered by, and what was agreed with it stands in the provenance."""
 
 import dataclasses
+import time
 from typing import Any
 
 import pytest
 
 from kgqa_hpc.engines.openai import agreement
+from kgqa_hpc.engines.openai import engine as engine_module
 from kgqa_hpc.engines.openai.agreement import ask_once
 from kgqa_hpc.engines.openai.engine import OpenAIEngine
 from kgqa_hpc.engines.openai.settings import OpenAISettings
 from kgqa_hpc.errors import EngineConfigError
 from tests.engines.asking import BOOLEAN, an_object, answers_of, user
 from tests.engines.openai.hosted import STRUCTURED, VENDORS, has, vendors_server
-from tests.servers import chat_server
+from tests.servers import chat_server, completion
 
 SCHEMA = an_object(ok=BOOLEAN, word={"type": "string", "maxLength": 90})
 KEY = "sk-of-a-vendor"
@@ -112,3 +114,21 @@ def test_a_proxy_that_fails_is_named_with_its_variables(monkeypatch: pytest.Monk
             with pytest.raises(EngineConfigError) as caught:
                 ask_once(OpenAISettings(model="m", base_url=f"{scheme}://model.example/v1"))
             assert "no_proxy" in caught.value.cure
+
+
+def test_a_worker_that_starts_while_a_server_has_too_many_requests_waits_as_it_is_told(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(engine_module, "FOREIGN_PATIENCE_S", 0.0)
+    times: list[float] = []
+
+    def answer(handler: Any, body: Any) -> Any:
+        times.append(time.monotonic())
+        if len(times) < 3:
+            return 429, {"error": {"message": "too many"}}, {"Retry-After": "0.3"}
+        return 200, completion('{"ok": true}'), {}
+
+    with chat_server(answer) as address:
+        OpenAIEngine(OpenAISettings(model="m", base_url=address)).close()
+    assert times[1] - times[0] >= 0.3
+    assert len(times) == 3

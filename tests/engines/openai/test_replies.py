@@ -78,6 +78,12 @@ def test_only_a_known_reason_to_stop_makes_an_answer(reason: Any, finish: str) -
     assert finish != "error" or f"finish_reason {reason}" in (response.error or "")
 
 
+def test_a_thought_that_takes_all_tokens_tells_the_cure() -> None:
+    response = read_answer(ASKED, completion({"content": None, "reasoning": "Hm, wait."}, finish="length"))
+    assert (response.finish, response.text) == ("length", "")
+    assert "engine.thinking_tokens" in (response.error or "")
+
+
 def test_a_filtered_answer_may_come_without_a_message() -> None:
     body = {"choices": [{"index": 0, "finish_reason": "content_filter: PROHIBITED_CONTENT"}]}
     response = read_answer(ASKED, body)
