@@ -32,7 +32,8 @@ may be repeated: finished parts are kept, missing parts are done.
 | 0 | done |
 | 1 | failed |
 | 2 | bad input: the message says what, where and the cure |
-| 75 | stopped early (signal, time limit, budget): run the same command again |
+| 75 | work on items stopped early (signal, time limit, budget): run the same command again |
+| 130 | interrupted (Ctrl-C) in any other work: the same command does it anew |
 
 Defaults stand in brackets. Options of `kgqa` (or `python -m kgqa_hpc`) stand before the verb, as in
 `kgqa -q all CONFIG RUN`:
