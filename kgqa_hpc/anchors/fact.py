@@ -89,10 +89,8 @@ class FactAnchors(AnchorKind):
 
     def draw(self, source: Source, settings: FactSettings, seed: int, tools: Tools) -> Drawn:
         """Raises InputError for a relation or property that the graph lacks, EmptyGraphError without questions."""
-        from kgqa_hpc.anchors.routes import (  # its compiler loads slowly, and only drawing needs it
-            Routes,
-            code_of,
-        )
+        # Its compiler loads slowly, and only drawing needs it.
+        from kgqa_hpc.anchors.routes import Routes, code_of
 
         routes = Routes(source)
         for name in settings.relations or []:
@@ -128,11 +126,10 @@ class FactAnchors(AnchorKind):
     def record(self, anchor: Anchor, fields: Mapping[str, Any]) -> dict[str, Any]:
         subject, data, name = anchor.nodes[0], anchor.data, anchor.data["relation"]
         step = {"relation": name, "out": data["out"], "type": data["asked"]}
+        queries = dict.fromkeys((QUERY.name, CYPHER.name))  # no query takes the values of a cell apart
         if len(anchor.nodes) > 1:
             queries = chain_queries(anchor, [step])
-        elif len(data["answers"]) > 1:  # no query takes the values of a cell apart
-            queries = {QUERY.name: None, CYPHER.name: None}
-        else:
+        elif len(data["answers"]) == 1:
             queries = property_queries(subject, name)
         return {
             "answers": list(data["answers"]),
@@ -215,8 +212,7 @@ def _attributes(routes: Routes, settings: FactSettings) -> Iterator[Anchor]:
             values = sorted({*filter(None, text.split("|"))})  # a cell may hold several between bars
             answers = values if len(values) > 1 else [text]
             fits = text and len(answers) <= settings.max_answers
-            if not (fits and askable(node.name, answers, routes.shared_names)):
-                continue
-            data = {"relation": name, "out": True, "asked": name, "answers": answers}
-            data |= {"aliases": [], "degree": 0}
-            yield Anchor(content_id("fact", node.id, name), "fact", name, (node,), data=data)
+            if fits and askable(node.name, answers, routes.shared_names):
+                data = {"relation": name, "out": True, "asked": name, "answers": answers}
+                data |= {"aliases": [], "degree": 0}
+                yield Anchor(content_id("fact", node.id, name), "fact", name, (node,), data=data)
