@@ -47,11 +47,9 @@ def write_documents(
             copy.parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(path, copy)
     paths = [path for path in folder.rglob("*") if path.is_file()]
+    names = [path.relative_to(folder).as_posix() for path in paths]
     with ThreadPoolExecutor(usable_cores()) as pool:
-        digests = pool.map(sha256_of, paths)
-        sums = {
-            path.relative_to(folder).as_posix(): digest for path, digest in zip(paths, digests, strict=True)
-        }
+        sums = dict(zip(names, pool.map(sha256_of, paths), strict=True))
     all_columns = columns.all(split=bool(parts))
     files = data_files(folder, parts)
     (folder / "croissant.json").write_bytes(pretty(croissant(folder, facts, all_columns, files, sums)))

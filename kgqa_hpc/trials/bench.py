@@ -55,7 +55,7 @@ def bench(
             f"step {steps[0].label} asks nobody, so there is nothing to measure",
             "name a configuration whose steps ask an engine",
         )
-    with tempfile.TemporaryDirectory(prefix="kgqa-bench-") as scratch:
+    with tempfile.TemporaryDirectory(prefix="kgqa-bench-") as scratch, trial_log() as log:
 
         def prompts(count: int) -> Prompts:
             if run is None:
@@ -65,8 +65,7 @@ def bench(
             return prompts_of(opened.anchors, of_run, count)
 
         engine = config.engine_of(config.passes[0].name)
-        with trial_log() as log:
-            return measure(engine, prompts, log, batches, number, row_done)
+        return measure(engine, prompts, log, batches, number, row_done)
 
 
 class Exchange(NamedTuple):

@@ -208,8 +208,7 @@ class ChatApi:
             ):
                 yield reply
         except TimeoutError:
-            words = f"{self.url}: no answer within {limit_s:g} s"
-            raise Trouble(words, again=True, overloaded=True) from None
+            raise Trouble(f"{self.url}: no answer in {limit_s:g} s", again=True, overloaded=True) from None
         except (aiohttp.ClientError, OSError) as problem:
             words = self._clean(f"{self.url}: {problem or type(problem).__name__}")
             unseen, cure = isinstance(problem, aiohttp.ClientConnectorError), ""
