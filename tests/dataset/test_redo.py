@@ -85,7 +85,7 @@ REFUSED = {
 }
 
 
-def test_refused_settings_are_not_kept_and_the_dataset_stays(folder: Path) -> None:
+def test_other_steps_and_wrong_settings_are_refused_and_the_dataset_stays(folder: Path) -> None:
     kgqa("all", folder / "run.yaml", folder / "run")
     before = contents(folder / "run/dataset")
     for wish, words in REFUSED.items():
