@@ -140,12 +140,17 @@ class _Child:
             return
         assert self._engine is not None
         threading.Thread(target=self._obey, args=(self._engine, frames), daemon=True).start()
-        while not self._mailbox.ended:
-            for response in self._engine.generate(self._mailbox):
-                self._answers.append(response)
-                if len(self._answers) >= FLUSH_AT:
-                    self._flush()
+        try:
+            while not self._mailbox.ended:
+                for response in self._engine.generate(self._mailbox):
+                    self._answers.append(response)
+                    if len(self._answers) >= FLUSH_AT:
+                        self._flush()
+                self._flush()
+        except InputError as problem:
             self._flush()
+            self._refuse(problem)
+            raise
         self._send_beat()
         self._engine.close()
 
@@ -173,11 +178,14 @@ class _Child:
                 with ENGINES.calling(self._kind):
                     raise
         except InputError as problem:
-            words = {"error": type(problem).__name__, "message": problem.message, "cure": problem.cure}
-            self._send(frame("refused", {key: self._redact.text(value) for key, value in words.items()}))
+            self._refuse(problem)
             return False
         self._send(data)
         return True
+
+    def _refuse(self, problem: InputError) -> None:
+        words = {"error": type(problem).__name__, "message": problem.message, "cure": problem.cure}
+        self._send(frame("refused", {key: self._redact.text(value) for key, value in words.items()}))
 
     def _receive(self) -> Iterator[tuple[str, Any]]:
         """The worker's frames; ends the process when the worker has ended."""

@@ -317,9 +317,12 @@ class EngineProcess:
     def _die(self, reason: str | None) -> NoReturn:
         """Kill the remaining processes and raise EngineDied, with the last line of the log.
 
-        The default `reason` is the exit status.
+        The default `reason` is the exit status. An engine that named an error of the user's is the cause.
         """
         assert self._process is not None
+        if isinstance(refusal := self._reply, InputError):
+            self.kill()
+            raise EngineDied(f"the engine died: {refusal.message}", f"see {self._log}") from refusal
         reason = reason or exit_words(self._process.pid) or "it closed its connection"
         self.kill()
         if self._copier is not None:

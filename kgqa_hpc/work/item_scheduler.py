@@ -19,7 +19,7 @@ from functools import partial
 from typing import Protocol, TypeVar
 
 from kgqa_hpc.engines.engine import Request, Response
-from kgqa_hpc.errors import EngineDied, EngineError, KgqaError
+from kgqa_hpc.errors import EngineDied, EngineError, InputError, KgqaError
 from kgqa_hpc.steps.item import Item, end
 from kgqa_hpc.steps.step import Ask, Done, Outcome, Reject, Retry, Step
 from kgqa_hpc.terminal import LOG
@@ -303,8 +303,14 @@ class Scheduler:
             LOG.warning("%s; it is started again", death.message)
         if not self._sending:
             return
+        refusal = death.__cause__  # an error of the user's, not of an item
+        if isinstance(refusal, InputError) and not self.counters.answers:
+            raise refusal
         self._fruitless += 1
-        if self._alone == 1 and lost:  # the item that kills the engine: send it alone again, or give it up
+        if isinstance(refusal, InputError):
+            for task in reversed(lost):
+                self._queues[task.step].appendleft(task)
+        elif self._alone == 1 and lost:  # the item that kills the engine: send it alone again, or give it up
             (task,) = lost
             task.deaths += 1
             if task.deaths < self._limits.item_deaths:

@@ -220,7 +220,7 @@ def scripted(body: dict[str, Any]) -> str:
     return next(ScriptedEngine(ScriptedSettings()).generate(Mailbox.holding([request]))).text
 
 
-def new_batch_run(folder: Path, service: BatchService) -> Path:
+def new_batch_run(folder: Path, service: BatchService, **more: int) -> Path:
     engine = {
         "kind": "openai_batch",
         "model": "m",
@@ -231,9 +231,38 @@ def new_batch_run(folder: Path, service: BatchService) -> Path:
         "gather_s": 0.2,
         "poll_s": 0.2,
     }
-    runtime = {"shard_size": 6, "commit_every": 1, "lease": 5}
+    runtime = {"shard_size": 6, "commit_every": 1, "lease": 5, **more}
     config = parse_config({"graph": {"source": "hpo"}, "engine": engine, "runtime": runtime}, "the test")
     return new_run(folder, config, anchors(12), {"seed": 1}).path
+
+
+def test_a_wrong_key_ends_the_run_before_any_item_is_given_up(tmp_path: Path) -> None:
+    with batch_service(answer=scripted) as service:
+        run = new_batch_run(tmp_path / "run", service)
+        result = kgqa("run", run, "--trust-config", code=2, TEST_KEY="wrong")
+    assert "bad key" in result.stderr
+    assert json.loads(kgqa("status", run, "--json").stdout)["verdicts"]["failed"] == 0
+
+
+def test_batches_refused_after_the_first_answers_end_the_run_and_its_items_stay_open(tmp_path: Path) -> None:
+    with batch_service(answer=scripted) as service:
+        run = new_batch_run(tmp_path / "run", service, engine_restarts=3, window=6)
+        answer, codes = service.completion, ["invalid_json_line"] * 50
+
+        def then_refuse(body: dict[str, Any]) -> dict[str, Any]:
+            service.refuses = codes
+            return answer(body)
+
+        service.completion = then_refuse  # type: ignore[method-assign]
+        result = kgqa("run", run, "--trust-config", code=1, TEST_KEY=KEY)
+        assert "refused for this reason" in result.stderr
+        status = json.loads(kgqa("status", run, "--json").stdout)
+        assert status["verdicts"]["failed"] == 0
+        assert not status["complete"]
+        service.refuses.clear()
+        service.completion = answer  # type: ignore[method-assign]
+        kgqa("run", run, "--trust-config", TEST_KEY=KEY)
+    assert json.loads(kgqa("status", run, "--json").stdout)["complete"]
 
 
 def test_a_run_killed_while_batches_are_out_goes_on_with_them_and_pays_once(tmp_path: Path) -> None:
