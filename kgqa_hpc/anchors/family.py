@@ -147,11 +147,18 @@ class Distractors:
 
     They are nodes of the answer's type and of similar degree that are no neighbours of the subject. Neighbours of the
     answer are excluded too, because a more general or more specific term is often correct as well; and nodes that are
-    called like any of these, up to case and hyphens.
+    called like any of these, up to case and hyphens. `every_edge` are the same nodes with all edges that make
+    neighbours; by default those of `graph`.
     """
 
-    def __init__(self, graph: KnowledgeGraph, shared_names: Collection[str]) -> None:
+    def __init__(
+        self,
+        graph: KnowledgeGraph,
+        shared_names: Collection[str],
+        every_edge: KnowledgeGraph | None = None,
+    ) -> None:
         self._graph, self._shared = graph, shared_names
+        self._every_edge = every_edge or graph
         self._degrees = graph.degrees()
         # All nodes by type, then degree; those of type k are _order[_starts[k]:_starts[k + 1]].
         self._order = np.lexsort((self._degrees, graph.node_type))
@@ -161,7 +168,7 @@ class Distractors:
     def draw(self, subjects: Sequence[int], answer: int, number: int, chance: random.Random) -> list[int]:
         """`number` nodes that are no answer for any subject; fewer if the graph has too few."""
         ends = (*subjects, answer)
-        starts, neighbours = self._graph.csr()
+        starts, neighbours = self._every_edge.csr()
         around = (neighbours[starts[node] : starts[node + 1]].tolist() for node in ends)
         excluded = {*ends, *chain.from_iterable(around)}
         used = {plain(str(self._graph.names[node])) for node in excluded}

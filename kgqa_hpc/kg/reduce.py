@@ -65,16 +65,18 @@ class AnswerGraph:
 
     `positions`: int64 (n',), the position in `graph` of each node of the reduced graph. `unnamed` says
     whether nodes without a name were left out: a query on the exported graph has to leave them out as well.
+    `every_edge`: the same nodes with the edges of excluded types, too; wrong options share none of them.
     """
 
     graph: KnowledgeGraph
     positions: Int64
-    unnamed: bool = False
+    unnamed: bool
+    every_edge: KnowledgeGraph
 
     @classmethod
     def of_reduced(cls, graph: KnowledgeGraph) -> AnswerGraph:
         """The answer graph of a graph that was not reduced: the graph itself."""
-        return cls(graph, np.arange(graph.num_nodes))
+        return cls(graph, np.arange(graph.num_nodes), False, graph)
 
     @classmethod
     def of(cls, graph: KnowledgeGraph, reduction: Reduction) -> AnswerGraph:
@@ -83,8 +85,9 @@ class AnswerGraph:
             code for code, name in enumerate(graph.edge_types) if name in reduction.counts["excluded_edges"]
         ]
         named = _named(graph)
-        whole = graph.with_edges(~np.isin(graph.edge_type, unwanted)).subgraph(named)
-        return cls(whole, (np.cumsum(named) - 1)[reduction.nodes], not named.all())
+        every_edge = graph.subgraph(named)
+        whole = every_edge.with_edges(~np.isin(every_edge.edge_type, unwanted))
+        return cls(whole, (np.cumsum(named) - 1)[reduction.nodes], not named.all(), every_edge)
 
 
 def reduce_to(graph: KnowledgeGraph, limits: GraphConfig) -> Reduction:

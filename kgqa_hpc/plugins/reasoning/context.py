@@ -176,7 +176,7 @@ class _Drawing:
         self.answers = source.answer_graph() if settings.distractors == "graph" else None
         if self.answers is not None:
             self.shared = shared_names(self.answers.graph.names.tolist())
-            self.distractors = Distractors(self.answers.graph, self.shared)
+            self.distractors = Distractors(self.answers.graph, self.shared, self.answers.every_edge)
 
     def contexts(self, nodes: list[int]) -> Iterator[Anchor]:
         """Contexts around the nodes in their order; contexts with recent topics are postponed."""
