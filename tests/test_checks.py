@@ -1,6 +1,7 @@
 """kgqa init finds all that is missing at once; what an existing run refuses is never followed by a silent merge."""
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -71,15 +72,28 @@ def test_what_is_wrong_and_what_is_missing_are_told_together(tmp_path: Path) -> 
     assert keys == wrong + lost
 
 
-def test_a_split_by_nodes_of_records_without_nodes_is_refused_before_the_work(tmp_path: Path) -> None:
-    dataset = {"split": {"shares": {"train": 0.9, "test": 0.1}}}
+@pytest.mark.parametrize(
+    ("dataset", "message"),
+    [
+        ({"split": {"shares": {"train": 0.9, "test": 0.1}}}, "split.by: records of kind hub have no column nodes"),
+        ({"split": {"by": "sequence_cluster"}}, "split.by: records of kind hub have no column sequence"),
+        ({"order": "groups"}, "order: records of kind hub have no column groups, did you mean group?"),
+        ({"debias": {"columns": ["kind", "x.y"], "number": 3}}, "debias.columns: records of kind hub have no column x"),
+    ],
+)  # fmt: skip
+def test_a_column_that_no_record_will_have_is_refused_before_the_work(
+    tmp_path: Path, dataset: dict[str, object], message: str
+) -> None:
     hubs = written(tmp_path, anchors={"kind": "hub", "number": 5}, dataset=dataset)
-    with pytest.raises(ConfigError, match=r"dataset\.split\.by: records of kind hub have no column nodes"):
+    with pytest.raises(ConfigError, match=re.escape(f"dataset.{message}")):
         stages.init(hubs, tmp_path / "run")
     assert not (tmp_path / "run").exists()
-    stages.init(written(tmp_path, anchors={"kind": "hub", "number": 5}), tmp_path / "hubs")
-    stages.init(written(tmp_path, dataset=dataset), tmp_path / "graphlets")
-    stages.init(records(tmp_path, dataset=dataset), tmp_path / "records")
+
+
+def test_columns_that_records_have_are_no_problem(tmp_path: Path) -> None:
+    dataset = {"order": "provenance.run", "debias": {"columns": ["features.x"], "number": 3}}
+    stages.init(written(tmp_path, dataset={**dataset, "split": {}}), tmp_path / "graphlets")
+    stages.init(records(tmp_path, dataset={**dataset, "split": {"by": "source_id"}}), tmp_path / "records")
 
 
 def test_a_package_that_workers_need_is_only_noted(

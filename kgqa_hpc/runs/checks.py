@@ -12,13 +12,14 @@ from pathlib import Path
 from typing import Any
 
 from kgqa_hpc.anchors import KINDS
+from kgqa_hpc.columns import COMMON_NAMES
 from kgqa_hpc.config import RunConfig, parse_config, plain_config
 from kgqa_hpc.config.sections import DatasetConfig
 from kgqa_hpc.engines.model_files import find_model, is_whole, model_parts, staged_path
 from kgqa_hpc.engines.registry import ENGINES
 from kgqa_hpc.errors import ConfigError, InputError, KgqaError, PromptError, StoreError
 from kgqa_hpc.kg.sources import SOURCES
-from kgqa_hpc.registry import Registry
+from kgqa_hpc.registry import Registry, did_you_mean
 from kgqa_hpc.runs.chain import kind_of, prompts_of, run_prompts
 from kgqa_hpc.settings import Package, packages
 from kgqa_hpc.steps import STEPS
@@ -114,20 +115,29 @@ def problems(config: RunConfig) -> Iterator[tuple[str, str]]:
             run_prompts(config)
         except PromptError as problem:
             yield problem.message, problem.cure
-    yield from _split_problems(config)
+    yield from _column_problems(config)
 
 
-def _split_problems(config: RunConfig) -> Iterator[tuple[str, str]]:
-    """A split by nodes needs records with nodes; those of kind `records` may have any column."""
-    split = config.dataset.split
-    if split is None or split.by != "nodes" or config.anchors.kind == "records":
-        return
+def _column_problems(config: RunConfig) -> Iterator[tuple[str, str]]:
+    """Settings of `dataset:` that name a column which no record will have: merge would fail, after all requests."""
     declared = [kind_of(config).columns, *(STEPS.get(step.use).columns_for(step) for step in config.steps)]
-    if all(column.name != "nodes" for column in chain(*declared)):
-        yield (
-            f"dataset.split.by: records of kind {config.anchors.kind} have no column nodes",
-            "split by a column that they have: dataset.split.by: id",
-        )
+    names = {column.name for column in chain(*declared)}
+    names |= {"variant", "thoughts", *COMMON_NAMES} - {
+        "accepted",
+        "reason",
+        "split",
+    }  # the last are decided later
+    split, debias, order = config.dataset.split, config.dataset.debias, config.dataset.order
+    settings = [("split.by", split.by.removesuffix("_cluster"))] if split else []
+    settings += [("debias.columns", column) for column in debias.columns] if debias else []
+    settings += [("order", order)] if order else []
+    for key, column in settings:
+        if (name := column.split(".")[0]) not in names:
+            words = f"records of kind {config.anchors.kind} have no column {name}"
+            yield (
+                f"dataset.{key}: {words}{did_you_mean(name, names)}",
+                f"their columns: {', '.join(sorted(names))}",
+            )
 
 
 def notes(config: RunConfig) -> list[str]:
