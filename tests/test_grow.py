@@ -110,6 +110,8 @@ def test_the_same_pass_twice_is_the_same_as_once_and_another_of_that_name_is_ref
     run_command(finished)
     with pytest.raises(InputError, match="another pass 'b'"):
         add_pass(finished, {"name": "b", "steps": [{"use": "judge", "as": "b", "gate": True}]})
+    with pytest.raises(InputError, match="another pass 'main'"):  # the one that writes the questions
+        Run(finished).judge("filter", name="main")
 
 
 def test_a_judge_whose_server_is_not_there_changes_nothing_and_one_that_never_answered_is_replaced(
