@@ -27,13 +27,6 @@ NAME = "shard-000007"
 MakeLeases = Callable[..., Leases]
 
 
-@pytest.fixture
-def clock(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], None]:
-    """Sets the monotonic clock to so many seconds after now."""
-    now = time.monotonic()
-    return lambda seconds: monkeypatch.setattr(time, "monotonic", lambda: now + seconds)
-
-
 def test_of_many_claimants_one_gets_it(leases: MakeLeases) -> None:
     dead = leases("w0")
     claimed(dead, NAME)
