@@ -95,7 +95,7 @@ class Lease:
     def work(self, folder: Path) -> None:
         leases = Leases(folder / "leases", "w1", 10_000.0)
         if leases.path("s").exists():
-            age(leases.path("s"), 50_000)
+            age(leases.path("s"), seconds=50_000)
         lease = leases.claim("s")
         assert lease is not None
         assert lease.renew()

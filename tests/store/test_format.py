@@ -7,7 +7,7 @@ reason. tests/golden_runs holds a run of version 2.
 import os
 import re
 import shutil
-import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -71,14 +71,8 @@ def test_the_numbers_of_the_page_are_the_programs() -> None:
 
 def test_every_path_of_a_run_stands_in_the_page(tmp_path: Path) -> None:
     run = RunFolder(tmp_path)
-    for path in (
-        run.config_file,
-        run.manifest_file,
-        run.kg,
-        run.anchors,
-        run.shards_manifest,
-        run.status_file,
-    ):
+    files = (run.config_file, run.manifest_file, run.kg, run.anchors, run.shards_manifest, run.status_file)
+    for path in files:
         assert f"`{path.relative_to(tmp_path)}`" in PAGE
     for folder in (run.stats, run.dataset, run.report, run.logs, run.quarantine):
         assert f"`{folder.name}/`" in PAGE
@@ -158,13 +152,12 @@ def test_partition_journal_pin_and_reason_of_version_1(v1: RunFolder) -> None:
     assert read_document(reason, "reason")["reason"] == "an example of a reason"
 
 
-def test_a_lease_of_version_1(v1: RunFolder, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_lease_of_version_1(v1: RunFolder, clock: Callable[[float], None]) -> None:
     leases = Leases(v1.leases("main"), "w1", 120.0)
     (holder,) = leases.holders()
     assert (holder.name, holder.worker) == ("shard-000001", "golden-0")
     assert leases.path("shard-000001").exists()
     os.utime(leases.path("shard-000001"), (1, 1))
     assert leases.claim("shard-000001") is None, "it does not say whose machine's: watch it first"
-    now = time.monotonic()
-    monkeypatch.setattr(time, "monotonic", lambda: now + 50)
+    clock(50)
     assert leases.claim("shard-000001") is not None

@@ -1,7 +1,6 @@
 """run: a run folder appears whole, and work of another configuration is refused with the reason."""
 
 import os
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -15,7 +14,7 @@ from kgqa_hpc.store.cleanup import LITTER_AGE
 from kgqa_hpc.store.fingerprint import fingerprint
 from kgqa_hpc.store.run_folder import RunFolder
 from kgqa_hpc.store.shards import write_result
-from tests.store.conftest import at_once
+from tests.store.conftest import age, at_once
 
 Dict = dict[str, Any]
 
@@ -73,10 +72,9 @@ def test_of_many_creators_all_get_the_same_run(tmp_path: Path, config: Dict, sec
 def test_what_killed_creators_left_is_swept(tmp_path: Path, config: Dict, sections: Dict) -> None:
     litter = tmp_path / f".run.0123{atomic.TEMP_SUFFIX}"
     other = tmp_path / f".walk.0123{atomic.TEMP_SUFFIX}"
-    past = time.time() - 2 * LITTER_AGE
     for folder in (litter, other):
         folder.mkdir()
-        os.utime(folder, (past, past))
+        age(folder, seconds=2 * LITTER_AGE)
     RunFolder.create(tmp_path / "run", config, sections)
     assert sorted(os.listdir(tmp_path)) == [other.name, "run"]
 

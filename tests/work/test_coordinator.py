@@ -73,7 +73,7 @@ def test_one_leads_another_takes_over_when_it_resigns_or_dies(run: RunFolder, ma
     first.resign()
     assert second.take()
     assert not third.take()
-    age(Leases(run.leases(".lead"), "c", EXPIRY).path("lead"), 2 * EXPIRY)
+    age(Leases(run.leases(".lead"), "c", EXPIRY).path("lead"), seconds=2 * EXPIRY)
     assert third.take()
 
 
@@ -125,7 +125,7 @@ def test_expired_leases_and_leftovers_beside_results_go_and_living_leases_stay(
         Journal(run.results("main") / f"{shard}.w0.journal", {"shard": shard}).close()
     workers = Leases(run.leases("main"), "w", EXPIRY)
     claimed(workers, "shard-000001")
-    age(workers.path("shard-000001"), 2 * EXPIRY)
+    age(workers.path("shard-000001"), seconds=2 * EXPIRY)
     living = claimed(workers, "shard-000002")
     lead = make_lead("a")
     lead.take()

@@ -12,6 +12,7 @@ from kgqa_hpc.status.snapshot import survey
 from kgqa_hpc.store.run_folder import RunFolder
 from kgqa_hpc.work.run import run_command
 from tests.runs import make_run
+from tests.store.conftest import flip
 from tests.work.rig import (
     Nursery,
     answers_made,
@@ -150,9 +151,3 @@ def test_two_passes_follow_each_other_and_a_lost_result_of_the_first_is_made_aga
     assert nursery.code(nursery.start(two)) == 0, nursery.output()
     assert records(two, "check") == records(one)
     assert survey(two.path)["complete"]
-
-
-def flip(path: Path, position: int) -> None:
-    data = bytearray(path.read_bytes())
-    data[position] ^= 0x10
-    path.write_bytes(bytes(data))

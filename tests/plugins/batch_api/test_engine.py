@@ -18,7 +18,7 @@ from kgqa_hpc.engines.scripted import ScriptedEngine, ScriptedSettings
 from kgqa_hpc.errors import EngineConfigError
 from kgqa_hpc.plugins.batch_api.engine import SENDINGS, OpenAIBatchSettings
 from tests.command import end_tree, environment, kgqa
-from tests.plugins.batch_api.asking import Start, ask, assert_paid_once, requests
+from tests.plugins.batch_api.conftest import Start, ask, assert_paid_once, requests
 from tests.plugins.batch_api.service import KEY, BatchService, batch_service
 from tests.runs import anchors, new_run
 from tests.waiting import wait_for
@@ -87,7 +87,7 @@ KILLED = """
 import os, signal, sys
 from pathlib import Path
 from kgqa_hpc.engines.mailbox import Mailbox
-from tests.plugins.batch_api.asking import engine_of, requests
+from tests.plugins.batch_api.conftest import engine_of, requests
 
 url, folder, name, when = sys.argv[1:]
 engine = engine_of(url, Path(folder))
