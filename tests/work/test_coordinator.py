@@ -21,7 +21,7 @@ from kgqa_hpc.terminal import Progress
 from kgqa_hpc.work.coordinator import Coordinator, Reporter
 from kgqa_hpc.work.session import Logbook, Session
 from tests.runs import make_run
-from tests.store.conftest import age, claimed, flip
+from tests.store.conftest import age, claimed
 
 MakeLead = Callable[[str], Coordinator]
 EXPIRY = 600.0  # nothing expires by itself, however long a test is held up
@@ -133,22 +133,6 @@ def test_expired_leases_and_leftovers_beside_results_go_and_living_leases_stay(
     assert workers.holder("shard-000001") is None
     assert living.renew()
     assert [path.name for path in run.results("main").glob("*.journal")] == ["shard-000001.w0.journal"]
-
-
-def test_a_corrupt_result_is_found_by_its_content_and_set_aside_once(
-    run: RunFolder, make_lead: MakeLead, events: list[str]
-) -> None:
-    shards = ("shard-000000", "shard-000001")
-    write_done(run, *shards)
-    path = run.result("main", "shard-000001")
-    flip(path, -3)
-    lead = make_lead("a")
-    assert lead.verify(shards) == 1
-    assert not path.exists()
-    assert lead.verify(shards) == 1, "it is still to be made again"
-    write_done(run, "shard-000001")
-    assert lead.verify(shards) == 0
-    assert events.count("result-corrupt") == 1
 
 
 @pytest.mark.parametrize("verify", [False, True])
