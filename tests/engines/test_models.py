@@ -72,9 +72,7 @@ def test_layers_that_keep_a_state_are_not_guessed_at_and_it_is_said(
     assert capsys.readouterr().out == ""
 
 
-def test_latent_attention_and_a_nested_text_model_are_known_and_no_odd_one_is_guessed(
-    tmp_path: Path,
-) -> None:
+def test_latent_attention_and_a_nested_text_model_are_known_and_no_odd_one_is_guessed(tmp_path: Path) -> None:
     size = size_of(folder_of(tmp_path, published.DEEPSEEK_V3))
     assert size.kv_bytes(0) == size.kv_bytes(0, tp=8) == 61 * (512 + 64) * 2, "one vector, on every card"
     assert size_of(folder_of(tmp_path, {"text_config": published.QWEN3_32B})).layers == 64

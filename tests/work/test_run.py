@@ -13,15 +13,7 @@ from kgqa_hpc.store.run_folder import RunFolder
 from kgqa_hpc.work.run import run_command
 from tests.runs import make_run
 from tests.store.conftest import flip
-from tests.work.rig import (
-    Nursery,
-    answers_made,
-    answers_used,
-    events,
-    reconfigure,
-    records,
-    result_files,
-)
+from tests.work.rig import Nursery, answers_made, answers_used, events, reconfigure, records, result_files
 
 SLOW = {"batch": 4, "per_request_s": 0.05}
 
@@ -86,10 +78,7 @@ def test_a_signal_stops_it_with_75_and_no_answer_is_asked_for_again(tmp_path: Pa
 
 def test_a_time_limit_stops_it_before_the_limit(tmp_path: Path, nursery: Nursery) -> None:
     run = make_run(
-        tmp_path / "run",
-        200,
-        engine=slow(per_request_s=1),
-        runtime={"time_limit": 4, "margin": 1},
+        tmp_path / "run", 200, engine=slow(per_request_s=1), runtime={"time_limit": 4, "margin": 1}
     )
     assert nursery.code(nursery.start(run)) == 75
     assert "of the time limit" in nursery.output()
