@@ -59,9 +59,13 @@ def config() -> Dict:
     return parse_config({"engine": {"kind": "scripted"}}, "test").plain()
 
 
+def sections_of(config: Dict) -> Dict:
+    return fingerprint(config, {"p5": "aa", "filter": "bb"}, operational)
+
+
 @pytest.fixture
 def sections(config: Dict) -> Dict:
-    return fingerprint(config, {"p5": "aa", "filter": "bb"}, operational)
+    return sections_of(config)
 
 
 @pytest.fixture

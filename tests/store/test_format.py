@@ -87,24 +87,6 @@ def test_the_sections_that_the_code_names_exist() -> None:
             assert re.search(rf"^## {number}\. ", PAGE, flags=re.MULTILINE), f"{file.name} names {number}"
 
 
-RECORD = {
-    "id": "g02-0000000000000002",
-    "status": "accepted",
-    "reason": None,
-    "output": {"question": "Welches Gen? \u00e9\n", "answer": "FRDA \u03b1"},
-    "verdicts": {"judge": {"valid_question": True}},
-    "trace": [
-        {
-            "step": "generate",
-            "attempt": 0,
-            "text": "{}",
-            "repaired": False,
-            "tokens": {"prompt": 900, "completion": 80, "cached": 700},
-        }
-    ],
-}
-
-
 @pytest.fixture
 def v1(tmp_path: Path) -> RunFolder:
     shutil.copytree(TESTS / "store" / "golden" / "v1", tmp_path / "v1")
@@ -145,7 +127,8 @@ def test_partition_journal_pin_and_reason_of_version_1(v1: RunFolder) -> None:
     assert read_shards_manifest(v1).names == ["shard-000000", "shard-000001"]
     (path,) = journals_of(v1.results("main"), "shard-000001")
     records, damage = read_journal(path, {"pass": "main", "shard": "shard-000001"})
-    assert records == [RECORD]
+    pair = {"question": "Welches Gen? \u00e9\n", "answer": "FRDA \u03b1"}
+    assert [(record["id"], record["output"]) for record in records] == [("g02-0000000000000002", pair)]
     assert not damage
     v1.pin("engine-main", {"name": "scripted", "model": "scripted-1"})
     (reason,) = v1.quarantine.glob("*.reason.json")

@@ -11,10 +11,9 @@ from kgqa_hpc.errors import CorruptFile, FingerprintMismatch, InputError
 from kgqa_hpc.store import atomic
 from kgqa_hpc.store.canonical import write_document
 from kgqa_hpc.store.cleanup import LITTER_AGE
-from kgqa_hpc.store.fingerprint import fingerprint
 from kgqa_hpc.store.run_folder import RunFolder
 from kgqa_hpc.store.shards import write_result
-from tests.store.conftest import age, at_once
+from tests.store.conftest import age, at_once, sections_of
 
 Dict = dict[str, Any]
 
@@ -45,7 +44,7 @@ def test_another_configuration_is_refused_and_changes_nothing(run: RunFolder, co
     before = run.config_file.read_bytes()
     config["seed"] = 7
     with pytest.raises(FingerprintMismatch, match=r"sampling.seed: 42 → 7"):
-        RunFolder.create(run.path, config, fingerprint(config, {"p5": "aa", "filter": "bb"}, lambda kind: ()))
+        RunFolder.create(run.path, config, sections_of(config))
     assert run.config_file.read_bytes() == before
 
 

@@ -121,17 +121,6 @@ def test_a_kill_at_any_moment_never_pays_twice(
     assert_paid_once(service, 4)
 
 
-def test_a_refused_batch_and_a_wrong_key_end_the_engine_with_the_servers_words(
-    service: BatchService, start: Start, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    service.refuses = ["invalid_json_line"]
-    with pytest.raises(EngineConfigError, match="refused for this reason"):
-        ask(start(), 1)
-    monkeypatch.setenv("TEST_KEY", "wrong")
-    with pytest.raises(EngineConfigError, match="bad key"):
-        ask(start(), 2)
-
-
 def test_a_refused_request_fails_alone_a_filtered_one_refuses(service: BatchService, start: Start) -> None:
     codes = {"q1": "bad_request", "q2": "content_filter"}
 
