@@ -101,17 +101,9 @@ class Table:
             yield window[begin - at : end - at]
 
     def find(self, column: str, value: str) -> int | None:
-        """The first row whose text is `value`; one pass over the column's bytes, no index needed."""
-        member = self._group[column]
-        offsets = member["offsets"][:]
-        blob, needle = member["bytes"][:].tobytes(), value.encode("utf-8", "replace")
-        at = blob.find(needle)
-        while at >= 0 and needle:
-            row = int(np.searchsorted(offsets, at, side="right")) - 1
-            if offsets[row] == at and offsets[row + 1] == at + len(needle):
-                return row
-            at = blob.find(needle, at + 1)
-        return None
+        """The first row whose text is `value`; one pass over the column, no index needed."""
+        needle = value.encode("utf-8", "replace")
+        return next((number for number, row in enumerate(self.raw(column)) if row == needle), None)
 
 
 @contextmanager
