@@ -38,25 +38,25 @@ def test_of_many_claimants_one_gets_it(leases: MakeLeases) -> None:
     assert not list(dead.path(NAME).parent.glob(f".*{NAME}*"))
 
 
-@pytest.mark.parametrize("call", ["rename", "link"])
-def test_a_claimant_whom_another_overtakes_gets_and_harms_nothing(leases: MakeLeases, call: str) -> None:
-    """Before its rename another took over and claimed; before its link another claimed."""
-    dead, quick, slow = leases("w0"), leases("w1"), leases("w2")
-    claimed(dead, NAME)
-    age(dead.path(NAME), seconds=50_000)
-    fresh: list[Any] = []
-    with watch(before(call, lambda where: fresh.append(quick.claim(NAME)))):
+@pytest.mark.parametrize(
+    ("call", "meanwhile"),
+    [("rename", "claimed"), ("link", "claimed"), ("rename", "renewed"), ("rename", "removed")],
+)
+def test_a_claimant_that_comes_too_late_gets_and_harms_nothing(
+    leases: MakeLeases, call: str, meanwhile: str
+) -> None:
+    """Right before its call another claimed the lease, the owner renewed it, or it vanished."""
+    owner, quick, slow = leases("w0"), leases("w1"), leases("w2")
+    lease = claimed(owner, NAME)
+    age(owner.path(NAME), seconds=50_000)
+    acts = {"claimed": lambda: quick.claim(NAME), "renewed": lease.renew, "removed": owner.path(NAME).unlink}
+    done: list[Any] = []
+    with watch(before(call, lambda where: done.append(acts[meanwhile]()))):
         assert slow.claim(NAME) is None
-    assert fresh[0].renew()
-
-
-def test_an_owner_that_beats_in_the_last_moment_keeps_its_lease(leases: MakeLeases) -> None:
-    zombie, other = leases("w0"), leases("w1")
-    mine = claimed(zombie, NAME)
-    age(zombie.path(NAME), seconds=50_000)
-    with watch(before("rename", lambda where: mine.renew())):
-        assert other.claim(NAME) is None
-    assert mine.renew()
+    if meanwhile == "removed":
+        claimed(slow, NAME)
+    else:
+        assert (lease if meanwhile == "renewed" else done[0]).renew()
 
 
 def test_a_zombies_heartbeat_never_reaches_its_successors_lease(leases: MakeLeases) -> None:
@@ -72,15 +72,6 @@ def test_a_zombies_heartbeat_never_reaches_its_successors_lease(leases: MakeLeas
     with watch(before("utime", take_over)):
         mine.renew()
     assert leases("w2").claim(NAME) is not None
-
-
-def test_a_lease_that_vanishes_under_a_takeover_is_nobodys(leases: MakeLeases) -> None:
-    dead, other = leases("w0"), leases("w1")
-    claimed(dead, NAME)
-    age(dead.path(NAME), seconds=50_000)
-    with watch(before("rename", lambda where: dead.path(NAME).unlink())):
-        assert other.claim(NAME) is None
-    assert other.claim(NAME) is not None
 
 
 def test_all_holders_are_listed_without_writing(leases: MakeLeases, monkeypatch: pytest.MonkeyPatch) -> None:
