@@ -50,12 +50,6 @@ def test_a_run_stops_with_75_when_its_budget_is_spent_and_goes_on_with_a_larger_
     assert "money     " in kgqa("status", run.path).stdout
 
 
-def test_a_run_without_a_price_has_no_money_in_its_status(tmp_path: Path) -> None:
-    run = make_run(tmp_path / "run", 4)
-    kgqa("run", run.path)
-    assert "money" not in status(run.path)
-
-
 def test_a_price_changes_no_fingerprint(tmp_path: Path) -> None:
     run = make_run(tmp_path / "run", 4)
     recorded = run.manifest().digest
@@ -92,7 +86,9 @@ def test_an_engine_without_token_counts_is_noted_once(
 def test_done_shards_count_once_after_a_restart(tmp_path: Path) -> None:
     run = make_run(tmp_path / "run", 16, runtime={"shard_size": 4})
     kgqa("run", run.path)
-    (only,) = status(run.path)["passes"]
+    done = status(run.path)
+    assert "money" not in done, "without a price"
+    (only,) = done["passes"]
     used = only["tokens"]["prompt"] + only["tokens"]["completion"]
     stop = Stop(None, 0)
     Spending(run, {"tokens": used + 1, "items": 17}).check(stop)
