@@ -4,7 +4,7 @@ import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, cast
+from typing import cast
 
 import pytest
 
@@ -33,24 +33,16 @@ def run(tmp_path: Path) -> RunFolder:
 
 
 @pytest.fixture
-def events() -> list[str]:
-    return []
-
-
-@pytest.fixture
-def make_lead(run: RunFolder, events: list[str]) -> Iterator[MakeLead]:
+def make_lead(run: RunFolder) -> Iterator[MakeLead]:
     config: RunConfig = open_run(run.path)[1]
+    log = cast(Logbook, SimpleNamespace(write=lambda event, **facts: None))
     hearts: list[Heartbeat] = []
 
-    def log(event: str, **facts: Any) -> None:
-        events.append(event)
-
     def make(worker: str) -> Coordinator:
-        heart = Heartbeat(EXPIRY, log)
+        heart = Heartbeat(EXPIRY)
         heart.start()
         hearts.append(heart)
-        stop, logbook = Stop(None), SimpleNamespace(write=log)
-        return Coordinator(Session(run, config, worker, stop, cast(Logbook, logbook), heart, {}))
+        return Coordinator(Session(run, config, worker, Stop(None), log, heart, {}))
 
     yield make
     for heart in hearts:
