@@ -90,11 +90,11 @@ class Table:
         ends, data = self._opened[column]
         stop = self.rows if stop is None else min(stop, self.rows)
         offsets: list[int] = ends[start : max(start, stop) + 1].tolist() or [0]
-        first, last = offsets[0], offsets[-1]
+        lower, upper = offsets[0], offsets[-1]
         chunk = data.chunks[0] if data.chunks else CHUNK_BYTES
-        starts = range(first - first % chunk, last, chunk)
-        blocks = (data[max(first, at) : min(last, at + chunk)].tobytes() for at in starts)
-        at, window = first, memoryview(b"")
+        starts = range(lower - lower % chunk, upper, chunk)
+        blocks = (data[max(lower, at) : min(upper, at + chunk)].tobytes() for at in starts)
+        at, window = lower, memoryview(b"")
         for begin, end in pairwise(offsets):
             while at + len(window) < end:
                 at, window = begin, memoryview(b"".join((window[begin - at :], next(blocks))))
