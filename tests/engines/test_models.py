@@ -47,9 +47,8 @@ def size_of(folder: Path) -> ModelSize:
 def test_the_bytes_of_a_token_are_those_worked_out_by_hand(tmp_path: Path) -> None:
     """Of every published model, and as LMDeploy keeps them: tests/engines/lmdeploy/contract_loading.py."""
     size = size_of(folder_of(tmp_path, published.LLAMA_70B))
-    assert (
-        size.kv_bytes(0) == 2 * 80 * 8 * 128 * 2
-    )  # keys and values x layers x KV heads x head size x 2 bytes
+    # Keys and values x layers x KV heads x head size x 2 bytes.
+    assert size.kv_bytes(0) == 2 * 80 * 8 * 128 * 2
     assert size.kv_bytes(0, tp=4) == size.kv_bytes(0) / 4
     assert size.kv_bytes(4) == 2 * 80 * 8 * (128 / 2 + 4)  # a scale and a zero point of 16 bits for each head
     for other_format in ("pytorch_model.bin", "consolidated.safetensors"):
