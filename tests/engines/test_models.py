@@ -1,6 +1,5 @@
 """Sequences that a card holds, by hand for published models; thoughts and sampling of a model."""
 
-import json
 import re
 from pathlib import Path
 
@@ -23,6 +22,7 @@ from kgqa_hpc.engines.models import (
 )
 from kgqa_hpc.errors import EngineConfigError
 from tests.engines import published_models as published
+from tests.engines.published_models import folder_of
 
 CONFIGS = Path(__file__).parents[2] / "configs"
 MEMORY = re.compile(
@@ -30,12 +30,6 @@ MEMORY = re.compile(
     r"width (\d+)/(\d+), kv (\d+), share ([\d.]+), tp (\d), prefill (\d+) -> "
     r"([\d,]+) B a token, ([\d,]+) tokens, batch (\d+)"
 )
-
-
-def folder_of(tmp_path: Path, config: object, weights: int = 1000) -> Path:
-    (tmp_path / "config.json").write_text(json.dumps(config))
-    (tmp_path / "model-00001.safetensors").write_bytes(bytes(weights))
-    return tmp_path
 
 
 def size_of(folder: Path) -> ModelSize:
