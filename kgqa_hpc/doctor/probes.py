@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from kgqa_hpc import __version__
-from kgqa_hpc.cluster.ranks import Mpi, cure, launched_by, mismatch, parse_mpi
+from kgqa_hpc.cluster.ranks import Mpi, launched_by, mismatch, parse_mpi
 
 SPACE_NEEDED = 2 * 2**30  # bytes: a run of the published size takes about 1.5 GB besides the model
 MPI_LABEL = "org.kgqa.mpi"
@@ -140,8 +140,8 @@ def _mpiexec(timeout: float) -> str:
     launcher, (library, _) = _host_mpi(timeout), _library(timeout)
     if launcher is None:
         raise Fails(f"{path} does not say what it is", "load a module of Open MPI 5")
-    if library and (reason := mismatch(launcher, library)):
-        raise Fails(f"{path}: {reason}", cure(launcher, library))
+    if problem := mismatch(launcher, library):
+        raise Fails(f"{path}: {problem[0]}", problem[1])
     tolerant = launcher.family == "Open MPI 5"
     return (
         f"{launcher}, {'survives dead ranks (--with-ft ulfm)' if tolerant else 'ranks die together'}, {path}"
@@ -155,8 +155,8 @@ def _launcher(timeout: float) -> str:
     library, _ = _library(timeout)
     if library is None:
         raise Fails(f"started by {launcher}, and there is no MPI library here", "install mpi4py")
-    if reason := mismatch(launcher, library):
-        raise Fails(reason, cure(launcher, library), needed=True)
+    if problem := mismatch(launcher, library):
+        raise Fails(*problem, needed=True)
     return f"{launcher} started this process"
 
 
@@ -222,9 +222,8 @@ def _image(variable: str, timeout: float) -> str:
         mpi, version = parse_mpi(labels[MPI_LABEL]), labels.get(VERSION_LABEL, "?")
     except (ValueError, KeyError, TypeError):
         raise Fails(f"{path}: not an image of this project", "containers/build.sh builds one") from None
-    launcher = _host_mpi(timeout)
-    if launcher and mpi and (reason := mismatch(launcher, mpi)):
-        raise Fails(f"{path}: {reason}", cure(launcher, mpi), needed=True)
+    if problem := mismatch(_host_mpi(timeout), mpi):
+        raise Fails(f"{path}: {problem[0]}", problem[1], needed=True)
     if version != __version__:
         fix = "containers/build.sh again, or install the image's version here"
         raise Fails(f"{path}: kgqa_hpc {version} inside, {__version__} outside", fix)

@@ -17,7 +17,6 @@ are the same in all requests, and a row refers to them by number.
 """
 
 import ctypes
-import json
 import os
 import signal
 import socket
@@ -30,8 +29,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any, get_args
 
-import orjson
-
 from kgqa_hpc import errors
 from kgqa_hpc.engines.clean import Redactor, one_line
 from kgqa_hpc.engines.engine import LOAD, EngineInfo, Finish, Request, Response, count_of
@@ -39,6 +36,7 @@ from kgqa_hpc.engines.mailbox import Mailbox
 from kgqa_hpc.engines.registry import ENGINES, Engine, parse_engine
 from kgqa_hpc.errors import InputError
 from kgqa_hpc.registry import load_plugin_file
+from kgqa_hpc.store import canonical
 
 BEAT_EVERY_S = 1.0
 FLUSH_AT = 128  # largest number of responses in a frame; fewer are sent as soon as the engine is idle
@@ -62,11 +60,9 @@ def frame(verb: str, content: Any = None) -> bytes:
         content = [list(objects.values()), rows]
     elif verb == "responses":
         content = [tuple(response) for response in content]
-    try:
-        body = orjson.dumps([verb, content])
-    except TypeError:
-        content = asdict(content) if isinstance(content, EngineInfo) else content
-        body = json.dumps([verb, content], ensure_ascii=False).encode("utf-8", "replace")
+    elif isinstance(content, EngineInfo):
+        content = asdict(content)
+    body = canonical.dumps([verb, content])
     return len(body).to_bytes(HEAD, "little") + body
 
 
@@ -82,7 +78,7 @@ def read_frames(received: bytearray) -> Iterator[tuple[str, Any]]:
         if len(received) < HEAD + length:
             return
         with memoryview(received) as view, view[HEAD : HEAD + length] as body:
-            verb, content = orjson.loads(body)
+            verb, content = canonical.loads(body)
         del received[: HEAD + length]
         yield verb, _parsed(verb, content)
 

@@ -57,9 +57,6 @@ SEE_LOG = "see the engine's log"
 
 def count_of(value: Any) -> int:
     """A number of tokens from outside, in [0, MOST_TOKENS]; 0 for any other value."""
-    # The usual case, checked first because this is called for each answer
-    if value.__class__ is int and 0 <= value <= MOST_TOKENS:
-        return int(value)
     if isinstance(value, bool) or not isinstance(value, int | float) or not value >= 0:
         return 0
     return int(min(value, MOST_TOKENS))

@@ -24,15 +24,7 @@ from typing import Any, NoReturn
 
 from kgqa_hpc.engines.child import frame, read_frames
 from kgqa_hpc.engines.clean import Redactor, exit_words, one_line
-from kgqa_hpc.engines.engine import (
-    LOAD,
-    SEE_LOG,
-    EngineInfo,
-    EngineSettings,
-    Request,
-    Response,
-    ServerLoad,
-)
+from kgqa_hpc.engines.engine import LOAD, SEE_LOG, EngineInfo, EngineSettings, Request, Response, ServerLoad
 from kgqa_hpc.engines.registry import ENGINES
 from kgqa_hpc.errors import EngineDied, InputError, KgqaError
 from kgqa_hpc.store.atomic import open_append

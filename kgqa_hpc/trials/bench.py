@@ -99,9 +99,8 @@ class _Supply:
 
     def __init__(self, requests: Sequence[Request]) -> None:
         self._requests, self._handed = requests, 0
-        self.repeated = (
-            0  # prompts taken a second time or more, which a prefix cache answers without reading them
-        )
+        # Prompts taken a second time or more, which a prefix cache answers without reading them.
+        self.repeated = 0
 
     def take(self, number: int, **changes: Any) -> list[Request]:
         """Take `number` requests with new ids."""
@@ -199,7 +198,7 @@ def _row(
 ) -> dict[str, Any]:
     before = supply.repeated
     reading = _push(engine, supply.take(min(size, FIRST), max_tokens=1, schema=None), size)
-    reading.end = max((exchange.answered for exchange in reading.exchanges), default=reading.start)
+    reading.end = max(exchange.answered for exchange in reading.exchanges)
     timed = _push(engine, supply.take(number, **({} if mode == "guided" else {"schema": None})), size)
     answered = [e.response for e in timed.exchanges if e.response.finish in ("stop", "length")]
     if not answered:
@@ -226,10 +225,8 @@ def _row(
     }
 
 
-def _spread(timed: Timed) -> dict[str, float | None]:
+def _spread(timed: Timed) -> dict[str, float]:
     seconds = sorted(round(answered - sent, 4) for sent, answered, _ in timed.exchanges)
-    if not seconds:
-        return {"median": None, "p95": None, "max": None}
     return {"median": round(median(seconds), 4), "p95": seconds[int(0.95 * len(seconds))], "max": seconds[-1]}
 
 
@@ -322,8 +319,7 @@ def header(document: dict[str, Any]) -> list[str]:
 
 def row_line(row: dict[str, Any]) -> str:
     """A row of the table."""
-    medians = (row[key]["median"] for key in ("first_token_s", "latency_s"))
-    seconds = ["-" if value is None else f"{value:.2f}" for value in medians]
+    seconds = [f"{row[key]['median']:.2f}" for key in ("first_token_s", "latency_s")]
     notes = "" if row["steady"] else "  never full"
     notes += f"  {row['repeated']} prompts sent before" if row["repeated"] else ""
     return (

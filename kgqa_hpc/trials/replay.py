@@ -36,8 +36,7 @@ def replay(folder: Path, anchor_id: str, *, trust: bool = False) -> dict[str, An
         raise InputError(f"{anchor.id}: was asked nothing yet", f"kgqa run {shell_word(folder)}")
     if not record["trace"]:
         raise InputError(
-            f"{anchor.id}: no step asked an engine about it",
-            f"kgqa explain {shell_word(folder)} {anchor.id}",
+            f"{anchor.id}: no step asked an engine about it", f"kgqa explain {shell_word(folder)} {anchor.id}"
         )
     prompts = kept_prompts(run)
     chains = {entry.name: build_chain(config, entry.name, prompts=prompts) for entry in config.passes}

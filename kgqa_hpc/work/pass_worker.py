@@ -312,6 +312,5 @@ class PassWorker:
         activity.open_shards = len(self._open)
         if self._scheduler is not None:
             activity.in_flight = self._scheduler.in_flight
-            activity.waiting = self._scheduler.waiting
         if not activity.in_flight or self._keeps_batches:
             activity.answered_at = time.monotonic()

@@ -92,7 +92,6 @@ class Activity:
     open_shards: int = 0
     shards_done: int = 0
     in_flight: int = 0
-    waiting: int = 0
     answered_at: float = field(default_factory=time.monotonic)
     counters: Counters = field(default_factory=Counters)
 

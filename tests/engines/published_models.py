@@ -1,5 +1,18 @@
 """What config.json of published models says on the hub, as far as the memory of a card depends on it."""
 
+import json
+from pathlib import Path
+
+
+def folder_of(folder: Path, config: object, weights: int = 1000) -> Path:
+    """A model's folder with so many bytes of weights, in a sparse file."""
+    folder.mkdir(exist_ok=True)
+    (folder / "config.json").write_text(json.dumps(config))
+    with (folder / "model-00001.safetensors").open("wb") as file:
+        file.truncate(weights)
+    return folder
+
+
 LLAMA_70B = {  # Llama 3.1 70B Instruct
     "model_type": "llama", "architectures": ["LlamaForCausalLM"], "num_hidden_layers": 80, "num_attention_heads": 64,
     "num_key_value_heads": 8, "hidden_size": 8192, "intermediate_size": 28672,

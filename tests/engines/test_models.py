@@ -1,6 +1,5 @@
 """Sequences that a card holds, by hand for published models; thoughts and sampling of a model."""
 
-import json
 import re
 from pathlib import Path
 
@@ -23,6 +22,7 @@ from kgqa_hpc.engines.models import (
 )
 from kgqa_hpc.errors import EngineConfigError
 from tests.engines import published_models as published
+from tests.engines.published_models import folder_of
 
 CONFIGS = Path(__file__).parents[2] / "configs"
 MEMORY = re.compile(
@@ -30,12 +30,6 @@ MEMORY = re.compile(
     r"width (\d+)/(\d+), kv (\d+), share ([\d.]+), tp (\d), prefill (\d+) -> "
     r"([\d,]+) B a token, ([\d,]+) tokens, batch (\d+)"
 )
-
-
-def folder_of(tmp_path: Path, config: object, weights: int = 1000) -> Path:
-    (tmp_path / "config.json").write_text(json.dumps(config))
-    (tmp_path / "model-00001.safetensors").write_bytes(bytes(weights))
-    return tmp_path
 
 
 def size_of(folder: Path) -> ModelSize:
@@ -47,9 +41,8 @@ def size_of(folder: Path) -> ModelSize:
 def test_the_bytes_of_a_token_are_those_worked_out_by_hand(tmp_path: Path) -> None:
     """Of every published model, and as LMDeploy keeps them: tests/engines/lmdeploy/contract_loading.py."""
     size = size_of(folder_of(tmp_path, published.LLAMA_70B))
-    assert (
-        size.kv_bytes(0) == 2 * 80 * 8 * 128 * 2
-    )  # keys and values x layers x KV heads x head size x 2 bytes
+    # Keys and values x layers x KV heads x head size x 2 bytes.
+    assert size.kv_bytes(0) == 2 * 80 * 8 * 128 * 2
     assert size.kv_bytes(0, tp=4) == size.kv_bytes(0) / 4
     assert size.kv_bytes(4) == 2 * 80 * 8 * (128 / 2 + 4)  # a scale and a zero point of 16 bits for each head
     for other_format in ("pytorch_model.bin", "consolidated.safetensors"):
@@ -72,9 +65,7 @@ def test_layers_that_keep_a_state_are_not_guessed_at_and_it_is_said(
     assert capsys.readouterr().out == ""
 
 
-def test_latent_attention_and_a_nested_text_model_are_known_and_no_odd_one_is_guessed(
-    tmp_path: Path,
-) -> None:
+def test_latent_attention_and_a_nested_text_model_are_known_and_no_odd_one_is_guessed(tmp_path: Path) -> None:
     size = size_of(folder_of(tmp_path, published.DEEPSEEK_V3))
     assert size.kv_bytes(0) == size.kv_bytes(0, tp=8) == 61 * (512 + 64) * 2, "one vector, on every card"
     assert size_of(folder_of(tmp_path, {"text_config": published.QWEN3_32B})).layers == 64

@@ -88,9 +88,7 @@ def test_signals_to_the_whole_job_do_not_end_the_engine(engine: EngineProcess) -
         assert len(receive_all(engine, 1)) == 1
 
 
-def test_a_killed_engine_is_told_with_signal_and_what_was_in_flight_and_restarts(
-    running: Running,
-) -> None:
+def test_a_killed_engine_is_told_with_signal_and_what_was_in_flight_and_restarts(running: Running) -> None:
     engine = running(latency={"per_request_s": 3600})
     engine.send([request(1), request(2)])
     os.kill(engine.pid or 0, signal.SIGKILL)

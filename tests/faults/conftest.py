@@ -27,23 +27,10 @@ class Commands:
         self._child = JsonChild(Path(__file__).with_name("forked.py"))
         self.end = self._child.end
 
-    def __call__(
-        self,
-        *words: object,
-        fault: str = "",
-        root: Path | None = None,
-        user: int | None = None,
-        version: str = "",
-    ) -> Ended:
+    def __call__(self, *words: object, root: Path | None = None, **order: object) -> Ended:
+        """Run `kgqa WORDS`; `order`: fault, user and version, as tests/faults/forked.py takes them."""
         output = self.root.parent / f"said-{os.getpid()}.txt"
-        order = {
-            "words": [str(word) for word in words],
-            "output": str(output),
-            "fault": fault,
-            "root": str(root or self.root),
-            "user": user,
-            "version": version,
-        }
+        order |= {"words": [*map(str, words)], "output": str(output), "root": str(root or self.root)}
         answer = self._child.ask(order)
         return Ended(answer["code"], answer["calls"], output.read_text())
 

@@ -1,11 +1,11 @@
 """Runs `kgqa` commands in forked processes whose file system fails, or that die, at a chosen call.
 
-Reads one JSON line per command from standard input, {words, output, fault, root, user, version}, and answers {code,
-calls}: the exit code, minus the signal's number when it was killed, and the number of calls that a fault could have
-struck. `fault` is empty or NAME@k: the k-th call below `root` and all after it fail with errno NAME, or the process
-dies there (KILL). Python's audit events see each open, rename, link and folder, whoever makes it; tests/disk_watch.py
-the writes. `user` is a user id, which may read everything (the interpreter may be root's) and write by its rights;
-`version` is one that the package believes to have.
+Reads one JSON line per command from standard input, {words, output, root} and, where wanted, {fault, user, version},
+and answers {code, calls}: the exit code, minus the signal's number when it was killed, and the number of calls that a
+fault could have struck. `fault` is NAME@k: the k-th call below `root` and all after it fail with errno NAME, or the
+process dies there (KILL). Python's audit events see each open, rename, link and folder, whoever makes it;
+tests/disk_watch.py the writes. `user` is a user id, which may read everything (the interpreter may be root's) and
+write by its rights; `version` is one that the package believes to have.
 """
 
 import ctypes
@@ -104,7 +104,7 @@ def work(order: dict[str, Any], fault: Fault, count: int) -> None:
     os.dup2(said, 2)
     code = 1
     try:
-        become(order["user"], order["version"])
+        become(order.get("user"), order.get("version", ""))
         sys.argv = ["kgqa", *order["words"]]
         sys.addaudithook(fault.audit)
         with watch(fault.probe):
@@ -125,7 +125,7 @@ def work(order: dict[str, Any], fault: Fault, count: int) -> None:
 def main() -> None:
     for line in sys.stdin:
         order = json.loads(line)
-        fault = Fault(order["fault"], order["root"])
+        fault = Fault(order.get("fault", ""), order["root"])
         reader, writer = os.pipe()
         child = os.fork()
         if child == 0:

@@ -37,9 +37,8 @@ def wait_and_take(results: Path) -> None:
     take_memory()
 
 
-if (
-    __name__ == "__main__"
-):  # python -m tests.faults.greedy RUN: `kgqa run RUN`; with the file, this worker is killed
+# python -m tests.faults.greedy RUN: `kgqa run RUN`; with the file, this worker is killed
+if __name__ == "__main__":
     from kgqa_hpc.cli import main
     from kgqa_hpc.store.run_folder import RunFolder
 

@@ -113,9 +113,7 @@ exit $code
 """
 
 
-def test_a_disk_that_fails_and_becomes_read_only_ends_a_run_in_a_line_and_loses_none(
-    tmp_path: Path,
-) -> None:
+def test_a_disk_that_fails_and_becomes_read_only_ends_a_run_in_a_line_and_loses_none(tmp_path: Path) -> None:
     runtime = {"shard_size": 20, "commit_every": 0, "lease": 1}
     slow = {"latency": {"batch": 2, "per_request_s": 0.05}}
     calm, run = (make_run(tmp_path / name, 60, runtime=runtime, engine=slow) for name in ("calm", "run"))

@@ -12,11 +12,14 @@ import pytest
 
 from kgqa_hpc.config import parse_config
 from kgqa_hpc.engines.registry import operational
+from kgqa_hpc.store import atomic
+from kgqa_hpc.store.canonical import write_document
 from kgqa_hpc.store.fingerprint import fingerprint
 from kgqa_hpc.store.lease import Lease, Leases
-from kgqa_hpc.store.partition import partition
+from kgqa_hpc.store.partition import ShardsManifest, partition, shard_name
+from kgqa_hpc.store.queue import ShardQueue
 from kgqa_hpc.store.run_folder import RunFolder
-from kgqa_hpc.store.shards import write_anchors
+from kgqa_hpc.store.shards import ShardEntry, write_anchors
 from tests.store.strikes import DONE, end, start
 
 Dict = dict[str, Any]
@@ -56,9 +59,13 @@ def config() -> Dict:
     return parse_config({"engine": {"kind": "scripted"}}, "test").plain()
 
 
+def sections_of(config: Dict) -> Dict:
+    return fingerprint(config, {"p5": "aa", "filter": "bb"}, operational)
+
+
 @pytest.fixture
 def sections(config: Dict) -> Dict:
-    return fingerprint(config, {"p5": "aa", "filter": "bb"}, operational)
+    return sections_of(config)
 
 
 @pytest.fixture
@@ -81,9 +88,27 @@ def leases(tmp_path: Path) -> Callable[..., Leases]:
     return lambda worker="w1", expiry=10_000.0: Leases(tmp_path / "leases" / "main", worker, expiry)
 
 
-def claimed(leases: Leases, name: str) -> Lease:
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], None]:
+    """Stops the monotonic clock, and sets it to so many seconds after that moment."""
+    now = time.monotonic()
+    monkeypatch.setattr(time, "monotonic", lambda: now)
+    return lambda seconds: monkeypatch.setattr(time, "monotonic", lambda: now + seconds)
+
+
+def of_shards(folder: Path, number: int) -> RunFolder:
+    """A run that has its manifest of so many shards; the shards themselves are not looked at."""
+    run = RunFolder(folder)
+    for needed in (run.shards, run.results("main")):
+        atomic.make_folder(needed)
+    entries = tuple(ShardEntry(shard_name(position), 1, "0" * 64) for position in range(number))
+    write_document(run.shards_manifest, ShardsManifest("0" * 64, 1, number, entries).to_dict())
+    return run
+
+
+def claimed(leases: Leases | ShardQueue, *what: Any) -> Lease:
     """A lease that must be free."""
-    lease = leases.claim(name)
+    lease = leases.claim(*what)
     assert lease is not None
     return lease
 
@@ -118,7 +143,7 @@ def flip(path: Path, position: int) -> None:
     path.write_bytes(data)
 
 
-def age(path: Path, seconds: float) -> None:
-    """Let the last heartbeat lie `seconds` back."""
-    then = time.time() - seconds
-    os.utime(path, (then, then))
+def age(*paths: Path, seconds: float) -> None:
+    """Let the last change of these files, or the heartbeat of leases, lie `seconds` back."""
+    for path in paths:
+        os.utime(path, (time.time() - seconds,) * 2)

@@ -1,26 +1,22 @@
 """Leftovers of dead processes go and files of living ones stay; corrupt files are set aside once, with the reason."""
 
 import os
-import time
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from kgqa_hpc.errors import DiskFull
-from kgqa_hpc.store import atomic, cleanup
+from kgqa_hpc.store import atomic
 from kgqa_hpc.store.canonical import read_document
-from kgqa_hpc.store.cleanup import quarantine, sweep_temps
+from kgqa_hpc.store.cleanup import LITTER_AGE, quarantine, sweep_temps
 from kgqa_hpc.store.queue import Swept, sweep
 from kgqa_hpc.store.run_folder import RunFolder
 from kgqa_hpc.store.shards import write_result
 from tests.disk_watch import refuse, watch
+from tests.store.conftest import age
 
-
-def make_old(*paths: Path) -> None:
-    past = time.time() - 2 * cleanup.LITTER_AGE
-    for path in paths:
-        os.utime(path, (past, past))
+OLD = 2 * LITTER_AGE
 
 
 def test_old_temp_files_are_swept_and_young_ones_stay(tmp_path: Path) -> None:
@@ -30,14 +26,12 @@ def test_old_temp_files_are_swept_and_young_ones_stay(tmp_path: Path) -> None:
     busy.mkdir()
     for path in (old, young, folder / "f", busy / "f", tmp_path / "data.h5"):
         path.touch()
-    make_old(old, folder / "f", folder, busy, tmp_path / "data.h5")
+    age(old, folder / "f", folder, busy, tmp_path / "data.h5", seconds=OLD)
     assert sweep_temps(tmp_path) == 2
     assert {path.name for path in tmp_path.iterdir()} == {young.name, busy.name, "data.h5"}
     assert sweep_temps(tmp_path / "nowhere") == 0
-    make_old(young)
-    with watch(
-        lambda call, where: os.unlink(where) if call == "unlink" else None
-    ):  # another process sweeps it first
+    age(young, seconds=OLD)
+    with watch(lambda call, where: os.unlink(where) if call == "unlink" else None):  # another was first
         assert sweep_temps(tmp_path, prefix=young.name) == 0
 
 
@@ -56,7 +50,7 @@ def test_leftovers_of_a_run_go_and_work_stays(cut_run: RunFolder) -> None:
     fan.mkdir(parents=True)
     for folder in (cut_run.path, cut_run.shards, results, cut_run.leases("main"), fan):
         (folder / f".old{atomic.TEMP_SUFFIX}").touch()
-        make_old(folder / f".old{atomic.TEMP_SUFFIX}")
+        age(folder / f".old{atomic.TEMP_SUFFIX}", seconds=OLD)
         (folder / f".young{atomic.TEMP_SUFFIX}").touch()
     assert sweep(cut_run, "main") == Swept(temps=5, journals=2, quarantined=1)
     assert not corrupt.exists()

@@ -17,12 +17,10 @@ import numpy as np
 import pytest
 
 from kgqa_hpc.config import parse_config
-from kgqa_hpc.engines.registry import operational
 from kgqa_hpc.errors import DiskFull, StoreError
 from kgqa_hpc.store import atomic
 from kgqa_hpc.store.canonical import read_document
 from kgqa_hpc.store.cleanup import quarantine
-from kgqa_hpc.store.fingerprint import fingerprint
 from kgqa_hpc.store.journal import journals_of, open_next, read_journal, remove_journals
 from kgqa_hpc.store.lease import Leases
 from kgqa_hpc.store.partition import load_shard, partition, read_shards_manifest
@@ -32,7 +30,7 @@ from kgqa_hpc.store.sealed import create_sealed, verify
 from kgqa_hpc.store.shards import read_result, write_anchors, write_result
 from tests.disk_watch import counted
 from tests.runs import read_shard
-from tests.store.conftest import age, anchor, record
+from tests.store.conftest import age, anchor, record, sections_of
 from tests.store.strikes import DONE, KILLED, NEEDS_SPACE, Strike, end, start, suffer, temps
 from tests.work.rig import seeded
 
@@ -58,10 +56,6 @@ def moments(fault: str, calls: list[str]) -> list[int]:
         return [nth for nth, last in enumerate(["", *calls[:-1]], 1) if last not in ("close", "fsync")]
     struck = {"torn": ("write",), "full": NEEDS_SPACE}.get(fault, calls)
     return [nth for nth, call in enumerate(calls, 1) if call in struck]
-
-
-def sections_of(config: dict[str, Any]) -> dict[str, Any]:
-    return fingerprint(config, {"p5": "aa", "filter": "bb"}, operational)
 
 
 class WriteFile:
@@ -95,7 +89,7 @@ class Lease:
     def work(self, folder: Path) -> None:
         leases = Leases(folder / "leases", "w1", 10_000.0)
         if leases.path("s").exists():
-            age(leases.path("s"), 50_000)
+            age(leases.path("s"), seconds=50_000)
         lease = leases.claim("s")
         assert lease is not None
         assert lease.renew()

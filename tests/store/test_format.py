@@ -7,7 +7,7 @@ reason. tests/golden_runs holds a run of version 2.
 import os
 import re
 import shutil
-import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -71,14 +71,8 @@ def test_the_numbers_of_the_page_are_the_programs() -> None:
 
 def test_every_path_of_a_run_stands_in_the_page(tmp_path: Path) -> None:
     run = RunFolder(tmp_path)
-    for path in (
-        run.config_file,
-        run.manifest_file,
-        run.kg,
-        run.anchors,
-        run.shards_manifest,
-        run.status_file,
-    ):
+    files = (run.config_file, run.manifest_file, run.kg, run.anchors, run.shards_manifest, run.status_file)
+    for path in files:
         assert f"`{path.relative_to(tmp_path)}`" in PAGE
     for folder in (run.stats, run.dataset, run.report, run.logs, run.quarantine):
         assert f"`{folder.name}/`" in PAGE
@@ -91,24 +85,6 @@ def test_the_sections_that_the_code_names_exist() -> None:
         text = " ".join(file.read_text(encoding="utf-8").split())
         for number in re.findall(r"docs/reference/format\.md, section (\d+)", text):
             assert re.search(rf"^## {number}\. ", PAGE, flags=re.MULTILINE), f"{file.name} names {number}"
-
-
-RECORD = {
-    "id": "g02-0000000000000002",
-    "status": "accepted",
-    "reason": None,
-    "output": {"question": "Welches Gen? \u00e9\n", "answer": "FRDA \u03b1"},
-    "verdicts": {"judge": {"valid_question": True}},
-    "trace": [
-        {
-            "step": "generate",
-            "attempt": 0,
-            "text": "{}",
-            "repaired": False,
-            "tokens": {"prompt": 900, "completion": 80, "cached": 700},
-        }
-    ],
-}
 
 
 @pytest.fixture
@@ -151,20 +127,20 @@ def test_partition_journal_pin_and_reason_of_version_1(v1: RunFolder) -> None:
     assert read_shards_manifest(v1).names == ["shard-000000", "shard-000001"]
     (path,) = journals_of(v1.results("main"), "shard-000001")
     records, damage = read_journal(path, {"pass": "main", "shard": "shard-000001"})
-    assert records == [RECORD]
+    pair = {"question": "Welches Gen? \u00e9\n", "answer": "FRDA \u03b1"}
+    assert [(record["id"], record["output"]) for record in records] == [("g02-0000000000000002", pair)]
     assert not damage
     v1.pin("engine-main", {"name": "scripted", "model": "scripted-1"})
     (reason,) = v1.quarantine.glob("*.reason.json")
     assert read_document(reason, "reason")["reason"] == "an example of a reason"
 
 
-def test_a_lease_of_version_1(v1: RunFolder, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_lease_of_version_1(v1: RunFolder, clock: Callable[[float], None]) -> None:
     leases = Leases(v1.leases("main"), "w1", 120.0)
     (holder,) = leases.holders()
     assert (holder.name, holder.worker) == ("shard-000001", "golden-0")
     assert leases.path("shard-000001").exists()
     os.utime(leases.path("shard-000001"), (1, 1))
     assert leases.claim("shard-000001") is None, "it does not say whose machine's: watch it first"
-    now = time.monotonic()
-    monkeypatch.setattr(time, "monotonic", lambda: now + 50)
+    clock(50)
     assert leases.claim("shard-000001") is not None

@@ -27,17 +27,10 @@ NAME = "shard-000007"
 MakeLeases = Callable[..., Leases]
 
 
-@pytest.fixture
-def clock(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], None]:
-    """Sets the monotonic clock to so many seconds after now."""
-    now = time.monotonic()
-    return lambda seconds: monkeypatch.setattr(time, "monotonic", lambda: now + seconds)
-
-
 def test_of_many_claimants_one_gets_it(leases: MakeLeases) -> None:
     dead = leases("w0")
     claimed(dead, NAME)
-    age(dead.path(NAME), 50_000)
+    age(dead.path(NAME), seconds=50_000)
     winners = at_once(8, lambda number: leases(f"w{number + 1}").claim(NAME) and f"w{number + 1}")
     holder = leases("w9").holder(NAME)
     assert holder is not None
@@ -45,49 +38,40 @@ def test_of_many_claimants_one_gets_it(leases: MakeLeases) -> None:
     assert not list(dead.path(NAME).parent.glob(f".*{NAME}*"))
 
 
-@pytest.mark.parametrize("call", ["rename", "link"])
-def test_a_claimant_whom_another_overtakes_gets_and_harms_nothing(leases: MakeLeases, call: str) -> None:
-    """Before its rename another took over and claimed; before its link another claimed."""
-    dead, quick, slow = leases("w0"), leases("w1"), leases("w2")
-    claimed(dead, NAME)
-    age(dead.path(NAME), 50_000)
-    fresh: list[Any] = []
-    with watch(before(call, lambda where: fresh.append(quick.claim(NAME)))):
+@pytest.mark.parametrize(
+    ("call", "meanwhile"),
+    [("rename", "claimed"), ("link", "claimed"), ("rename", "renewed"), ("rename", "removed")],
+)
+def test_a_claimant_that_comes_too_late_gets_and_harms_nothing(
+    leases: MakeLeases, call: str, meanwhile: str
+) -> None:
+    """Right before its call another claimed the lease, the owner renewed it, or it vanished."""
+    owner, quick, slow = leases("w0"), leases("w1"), leases("w2")
+    lease = claimed(owner, NAME)
+    age(owner.path(NAME), seconds=50_000)
+    acts = {"claimed": lambda: quick.claim(NAME), "renewed": lease.renew, "removed": owner.path(NAME).unlink}
+    done: list[Any] = []
+    with watch(before(call, lambda where: done.append(acts[meanwhile]()))):
         assert slow.claim(NAME) is None
-    assert fresh[0].renew()
-
-
-def test_an_owner_that_beats_in_the_last_moment_keeps_its_lease(leases: MakeLeases) -> None:
-    zombie, other = leases("w0"), leases("w1")
-    mine = claimed(zombie, NAME)
-    age(zombie.path(NAME), 50_000)
-    with watch(before("rename", lambda where: mine.renew())):
-        assert other.claim(NAME) is None
-    assert mine.renew()
+    if meanwhile == "removed":
+        claimed(slow, NAME)
+    else:
+        assert (lease if meanwhile == "renewed" else done[0]).renew()
 
 
 def test_a_zombies_heartbeat_never_reaches_its_successors_lease(leases: MakeLeases) -> None:
     """Between the zombie's look at its nonce and its heartbeat, another one took over and stopped beating."""
     zombie, other = leases("w0"), leases("w1")
     mine = claimed(zombie, NAME)
-    age(zombie.path(NAME), 50_000)
+    age(zombie.path(NAME), seconds=50_000)
 
     def take_over(where: str) -> None:
         claimed(other, NAME)
-        age(other.path(NAME), 40_000)
+        age(other.path(NAME), seconds=40_000)
 
     with watch(before("utime", take_over)):
         mine.renew()
     assert leases("w2").claim(NAME) is not None
-
-
-def test_a_lease_that_vanishes_under_a_takeover_is_nobodys(leases: MakeLeases) -> None:
-    dead, other = leases("w0"), leases("w1")
-    claimed(dead, NAME)
-    age(dead.path(NAME), 50_000)
-    with watch(before("rename", lambda where: dead.path(NAME).unlink())):
-        assert other.claim(NAME) is None
-    assert other.claim(NAME) is not None
 
 
 def test_all_holders_are_listed_without_writing(leases: MakeLeases, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -142,7 +126,7 @@ def test_a_clock_that_is_behind_does_not_cost_a_beating_worker_its_lease(
     owner, other = leases("w1"), leases("w2")
     claimed(owner, NAME)
     for beat in range(5):  # an owner whose heartbeats carry a time long past
-        age(owner.path(NAME), 1_000_000 - beat)
+        age(owner.path(NAME), seconds=1_000_000 - beat)
         holder = other.holder(NAME)
         assert holder is not None
         assert not (other.expired(holder) and beat)
@@ -157,7 +141,7 @@ def test_a_dead_worker_with_a_clock_ahead_is_replaced_all_the_same(
 ) -> None:
     owner, other = leases("w1"), leases("w2")
     claimed(owner, NAME)
-    age(owner.path(NAME), -1_000_000)
+    age(owner.path(NAME), seconds=-1_000_000)
     for seconds, free in ((0, False), (15_000, False), (40_000, True)):
         clock(seconds)
         assert (other.claim(NAME) is not None) == free
@@ -171,10 +155,10 @@ def test_a_first_look_at_another_machines_lease_never_takes_it(
     claimed(owner, NAME)
     content = owner.path(NAME).read_bytes().replace(machine().encode(), b"another")
     owner.path(NAME).write_bytes(content)
-    age(owner.path(NAME), 3720)
+    age(owner.path(NAME), seconds=3720)
     for seconds, free in ((0, False), (30, False), (60, False), (200, True)):
         if seconds == 60:
-            age(owner.path(NAME), 3690)  # its heartbeat
+            age(owner.path(NAME), seconds=3690)  # its heartbeat
         clock(seconds)
         assert (other.claim(NAME) is not None) == free
 

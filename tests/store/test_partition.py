@@ -4,7 +4,6 @@ import shutil
 from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -182,20 +181,6 @@ def test_a_document_that_is_no_manifest_of_shards_is_corrupt(cut_run: RunFolder)
     more = ShardsManifest(manifest.anchors_sha256, 4, 20, (*manifest.shards, ShardEntry(name, 4, "0" * 64)))
     with pytest.raises(CorruptFile, match=name):
         load_shard(cut_run, more, name)
-
-
-def test_no_more_than_a_shard_is_held_in_memory(run: RunFolder, monkeypatch: pytest.MonkeyPatch) -> None:
-    write_anchors(run.anchors, ROWS, {})
-    sizes: list[int] = []
-    write = partition_module.write_shard
-
-    def noting(path: Path, rows: Any, *args: Any, **options: Any) -> Any:
-        sizes.append(len(rows))
-        return write(path, rows, *args, **options)
-
-    monkeypatch.setattr(partition_module, "write_shard", noting)
-    partition(run, 9)
-    assert (max(sizes), sum(sizes)) == (9, 100)
 
 
 def test_a_file_that_another_process_set_aside_meanwhile_is_made_again(

@@ -3,6 +3,7 @@
 tests/store/test_queue_stateful.py plays any order of claims, crashes and commits against a model.
 """
 
+import json
 import os
 import time
 from collections.abc import Callable
@@ -12,61 +13,30 @@ import pytest
 
 from kgqa_hpc.store import atomic
 from kgqa_hpc.store import queue as queue_module
-from kgqa_hpc.store.canonical import write_document
 from kgqa_hpc.store.lease import Lease
-from kgqa_hpc.store.partition import ShardsManifest, shard_name
-from kgqa_hpc.store.queue import ShardQueue, done_shards, pass_queue
+from kgqa_hpc.store.partition import shard_name
+from kgqa_hpc.store.queue import SLOW, ShardQueue, done_shards, pass_queue
 from kgqa_hpc.store.run_folder import RunFolder
-from kgqa_hpc.store.shards import ShardEntry, write_result
+from kgqa_hpc.store.shards import write_result
 from tests.disk_watch import counted
-from tests.store.conftest import in_children
+from tests.store.conftest import claimed, in_children, of_shards
 
-MakeRun = Callable[[int], RunFolder]
 Clock = Callable[[float], None]
+EXPIRY = 100_000.0  # leases do not expire by themselves, however slow the machine is
 
 
 @pytest.fixture
-def of_shards(tmp_path: Path) -> MakeRun:
-    """Makes a run that has its manifest of so many shards; the shards themselves are not looked at here."""
-
-    def make(number: int) -> RunFolder:
-        run = RunFolder(tmp_path / "run")
-        atomic.make_folder(run.shards)
-        atomic.make_folder(run.results("main"))
-        entries = tuple(ShardEntry(shard_name(position), 1, "0" * 64) for position in range(number))
-        write_document(run.shards_manifest, ShardsManifest("0" * 64, 1, number, entries).to_dict())
-        return run
-
-    return make
+def many(tmp_path: Path) -> RunFolder:
+    return of_shards(tmp_path / "run", 80)
 
 
 @pytest.fixture
-def many(of_shards: MakeRun) -> RunFolder:
-    return of_shards(80)
-
-
-@pytest.fixture
-def few(of_shards: MakeRun) -> RunFolder:
-    return of_shards(5)
-
-
-@pytest.fixture
-def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
-    """Moves the monotonic clock on."""
-    state = {"now": time.monotonic()}
-    monkeypatch.setattr(time, "monotonic", lambda: state["now"])
-    return lambda seconds: state.update(now=state["now"] + seconds)
+def few(tmp_path: Path) -> RunFolder:
+    return of_shards(tmp_path / "run", 5)
 
 
 def queue_of(run: RunFolder, worker: str) -> ShardQueue:
-    """A worker's queue; leases do not expire by themselves, however slow the machine is."""
-    return pass_queue(run, "main", worker, expiry=100_000.0)
-
-
-def claimed(queue: ShardQueue, slow_after: float | None = None) -> Lease:
-    lease = queue.claim(slow_after)
-    assert lease is not None
-    return lease
+    return pass_queue(run, "main", worker, EXPIRY)
 
 
 def claim_all(queue: ShardQueue) -> list[Lease]:
@@ -152,7 +122,7 @@ def test_the_last_slow_shard_is_leased_a_second_time(few: RunFolder, clock: Cloc
     work_off(few, quick)
     assert quick.claim() is None
     assert quick.claim(slow_after=1000) is None
-    second = claimed(quick, slow_after=-1)
+    second = claimed(quick, -1)
     assert (second.name, second.shard) == (f"{held.shard}.spec", held.shard)
     assert queue_of(few, "w3").claim(slow_after=-1) is None
     assert slow.claim(slow_after=-1) is None  # not on its own
@@ -277,13 +247,46 @@ def test_free_shards_run_out_when_others_hold_many_and_never_for_a_worker_alone(
     assert second.supply.low
 
 
+def test_after_a_look_in_vain_a_worker_does_not_look_again_at_once(few: RunFolder, clock: Clock) -> None:
+    leases, idle = claim_all(queue_of(few, "w1")), queue_of(few, "w2")
+    assert idle.claim_when_due(idle=True) is None
+    for lease in leases:
+        lease.release()
+    assert idle.claim_when_due(idle=True) is None, "too early"
+    clock(1000)
+    assert idle.claim_when_due(idle=True) is not None
+
+
+def test_an_idle_worker_helps_a_straggler_when_it_knows_how_long_a_shard_takes(few: RunFolder) -> None:
+    slow, quick = queue_of(few, "w1"), queue_of(few, "w2")
+    held = claimed(slow)
+    claim_all(quick)
+    assert quick.slow_after is None, "nothing is known yet"
+    quick.finished(0.01)
+    assert quick.slow_after == EXPIRY, "never sooner than a lease expires"
+    quick.finished(1_000_000)
+    assert quick.slow_after == pytest.approx(SLOW * 500_000.005)
+    early, busy, late = (queue_of(few, f"w{number}") for number in (3, 4, 5))
+    for helper in (early, busy, late):
+        helper.finished(0.01)
+    assert early.claim_when_due(idle=True) is None, "neither is slow yet"
+    path = slow.leases.path(held.name)
+    content = json.loads(path.read_bytes())
+    path.write_text(json.dumps(content | {"claimed": content["claimed"] - 2 * EXPIRY}))
+    assert held.renew(), "its heart beats: it is slow, not dead"
+    assert busy.claim_when_due(idle=False) is None
+    lease = late.claim_when_due(idle=True)
+    assert lease is not None
+    assert (lease.name, lease.shard) == (f"{held.shard}.spec", held.shard)
+
+
 WORKERS, SHARDS = 32, 1_000
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(3600)
-def test_many_processes_do_every_shard_once_and_claiming_is_cheap(of_shards: MakeRun, tmp_path: Path) -> None:
-    run = of_shards(SHARDS)
+def test_many_processes_do_every_shard_once_and_claiming_is_cheap(tmp_path: Path) -> None:
+    run = of_shards(tmp_path / "run", SHARDS)
 
     def work(number: int) -> None:
         claims = committed = 0

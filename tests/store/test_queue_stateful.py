@@ -12,12 +12,9 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from kgqa_hpc.store import atomic
-from kgqa_hpc.store.canonical import write_document
 from kgqa_hpc.store.lease import Lease
-from kgqa_hpc.store.partition import ShardsManifest
 from kgqa_hpc.store.queue import ShardQueue, done_shards, pass_queue
-from kgqa_hpc.store.run_folder import RunFolder
-from kgqa_hpc.store.shards import ShardEntry
+from tests.store.conftest import of_shards
 
 EXPIRY = 1000.0
 SHARDS = [f"shard-{number:06d}" for number in range(4)]
@@ -44,14 +41,11 @@ class LeaseMachine(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.folder = Path(tempfile.mkdtemp())
-        self.run = RunFolder(self.folder / "run")
+        self.run = of_shards(self.folder / "run", len(SHARDS))
         self.ahead = 0.0
         self.real = (atomic.touch, time.monotonic)
         atomic.touch = lambda target: os.utime(target, (time.time() + self.ahead,) * 2)
         time.monotonic = lambda: self.real[1]() + self.ahead  # type: ignore[assignment]
-        atomic.make_folder(self.run.shards)
-        entries = tuple(ShardEntry(name, 1, "0" * 64) for name in SHARDS)
-        write_document(self.run.shards_manifest, ShardsManifest("0" * 64, 1, 4, entries).to_dict())
         self.workers = {name: Worker(self._queue(name)) for name in ("w1", "w2", "w3")}
         self.held: dict[str, Held] = {}
         self.done: dict[str, str] = {}
@@ -103,7 +97,6 @@ class LeaseMachine(RuleBasedStateMachine):
         me = self.workers[worker]
         for lease in me.leases:
             path = self.run.result("main", lease.shard)
-            atomic.make_folder(path.parent)
             first = atomic.write_file(path, worker.encode(), exclusive=True)
             assert first == (lease.shard not in self.done)
             self.done.setdefault(lease.shard, worker)
@@ -146,9 +139,7 @@ class LeaseMachine(RuleBasedStateMachine):
             last = self._queue("last")
             for _ in range(20):
                 while (lease := last.claim()) is not None:
-                    path = self.run.result("main", lease.shard)
-                    atomic.make_folder(path.parent)
-                    assert atomic.write_file(path, b"last", exclusive=True)
+                    assert atomic.write_file(self.run.result("main", lease.shard), b"last", exclusive=True)
                     lease.release()
                 self.ahead += 100.0
             assert last.complete

@@ -4,7 +4,6 @@ import errno
 import os
 import signal
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -14,7 +13,7 @@ from kgqa_hpc.store import replace_folder
 from kgqa_hpc.store.atomic import TEMP_SUFFIX
 from kgqa_hpc.store.cleanup import LITTER_AGE
 from kgqa_hpc.store.replace_folder import replaced_folder, settle
-from tests.store.conftest import in_children
+from tests.store.conftest import age, in_children
 
 FILES = ("a.jsonl", "b.parquet")
 
@@ -95,8 +94,7 @@ def test_a_folder_in_use_stays_and_one_of_a_dead_merge_is_swept_by_its_age(tmp_p
         settle(tmp_path / "dataset")
         assert busy.exists()
     assert elsewhere.exists()
-    past = time.time() - 2 * LITTER_AGE
-    os.utime(elsewhere, (past, past))
+    age(elsewhere, seconds=2 * LITTER_AGE)
     settle(tmp_path / "dataset")
     assert not elsewhere.exists()
 

@@ -1,7 +1,6 @@
 """run: a run folder appears whole, and work of another configuration is refused with the reason."""
 
 import os
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,10 +11,9 @@ from kgqa_hpc.errors import CorruptFile, FingerprintMismatch, InputError
 from kgqa_hpc.store import atomic
 from kgqa_hpc.store.canonical import write_document
 from kgqa_hpc.store.cleanup import LITTER_AGE
-from kgqa_hpc.store.fingerprint import fingerprint
 from kgqa_hpc.store.run_folder import RunFolder
 from kgqa_hpc.store.shards import write_result
-from tests.store.conftest import at_once
+from tests.store.conftest import age, at_once, sections_of
 
 Dict = dict[str, Any]
 
@@ -46,7 +44,7 @@ def test_another_configuration_is_refused_and_changes_nothing(run: RunFolder, co
     before = run.config_file.read_bytes()
     config["seed"] = 7
     with pytest.raises(FingerprintMismatch, match=r"sampling.seed: 42 → 7"):
-        RunFolder.create(run.path, config, fingerprint(config, {"p5": "aa", "filter": "bb"}, lambda kind: ()))
+        RunFolder.create(run.path, config, sections_of(config))
     assert run.config_file.read_bytes() == before
 
 
@@ -73,10 +71,9 @@ def test_of_many_creators_all_get_the_same_run(tmp_path: Path, config: Dict, sec
 def test_what_killed_creators_left_is_swept(tmp_path: Path, config: Dict, sections: Dict) -> None:
     litter = tmp_path / f".run.0123{atomic.TEMP_SUFFIX}"
     other = tmp_path / f".walk.0123{atomic.TEMP_SUFFIX}"
-    past = time.time() - 2 * LITTER_AGE
     for folder in (litter, other):
         folder.mkdir()
-        os.utime(folder, (past, past))
+        age(folder, seconds=2 * LITTER_AGE)
     RunFolder.create(tmp_path / "run", config, sections)
     assert sorted(os.listdir(tmp_path)) == [other.name, "run"]
 

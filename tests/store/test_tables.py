@@ -78,7 +78,8 @@ def test_every_slice_is_the_slice_of_what_was_written(
         assert read.text("name") == [row["name"] for row in rows]
         for start, stop in bounds:
             assert read.json("value", start, stop) == [row["value"] for row in rows[start:stop]]
-            assert read.numbers("size", start, stop).tolist() == [row["size"] for row in rows[start:stop]]
+            assert read.text("name", start, stop) == [row["name"] for row in rows[start:stop]]
+        assert read.numbers("size").tolist() == [row["size"] for row in rows]
         assert read.numbers("size").dtype == np.int32
 
 
@@ -118,7 +119,7 @@ def test_a_text_is_found_by_whole_rows_and_a_lone_surrogate_does_not_stop_the_ta
     stored(path, [{"name": name, "value": "b\udfff", "size": 0} for name in names])
     with open_table(path, "thing", "t") as read:
         assert [read.find("name", name) for name in ("aa", "a", "aaa", "ba", "aab", "")] == [
-            0, 1, 2, 4, None, None,
+            0, 1, 2, 4, None, 3,
         ]  # fmt: skip
         assert (read.text("name")[-1], read.json("value")[0]) == ("s?", "b?")
 
@@ -161,7 +162,7 @@ def test_an_id_that_comes_twice_is_refused_and_nothing_written(path: Path) -> No
         write_anchors(path, [anchor(1), anchor(2), anchor(1)], {})
     with pytest.raises(ValueError, match="1 records have an id that another one has"):
         write_result(path, [record("g01-a"), record("g01-a")], {})
-    assert not path.exists()
+    assert list(path.parent.iterdir()) == []
 
 
 @pytest.mark.slow

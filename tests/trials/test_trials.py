@@ -188,9 +188,7 @@ def project(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_a_person_gets_messages_answers_and_what_100000_would_take_and_no_run(
-    project: Path,
-) -> None:
+def test_a_person_gets_messages_answers_and_what_100000_would_take_and_no_run(project: Path) -> None:
     """tests/golden holds the JSON of a preview."""
     before = sorted(project.iterdir())
     told = kgqa("preview", project / "run.yaml", "-n", 1).stdout

@@ -4,7 +4,7 @@ import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, cast
+from typing import cast
 
 import pytest
 
@@ -21,7 +21,7 @@ from kgqa_hpc.terminal import Progress
 from kgqa_hpc.work.coordinator import Coordinator, Reporter
 from kgqa_hpc.work.session import Logbook, Session
 from tests.runs import make_run
-from tests.store.conftest import age, claimed, flip
+from tests.store.conftest import age, claimed
 
 MakeLead = Callable[[str], Coordinator]
 EXPIRY = 600.0  # nothing expires by itself, however long a test is held up
@@ -33,24 +33,16 @@ def run(tmp_path: Path) -> RunFolder:
 
 
 @pytest.fixture
-def events() -> list[str]:
-    return []
-
-
-@pytest.fixture
-def make_lead(run: RunFolder, events: list[str]) -> Iterator[MakeLead]:
+def make_lead(run: RunFolder) -> Iterator[MakeLead]:
     config: RunConfig = open_run(run.path)[1]
+    log = cast(Logbook, SimpleNamespace(write=lambda event, **facts: None))
     hearts: list[Heartbeat] = []
 
-    def log(event: str, **facts: Any) -> None:
-        events.append(event)
-
     def make(worker: str) -> Coordinator:
-        heart = Heartbeat(EXPIRY, log)
+        heart = Heartbeat(EXPIRY)
         heart.start()
         hearts.append(heart)
-        stop, logbook = Stop(None), SimpleNamespace(write=log)
-        return Coordinator(Session(run, config, worker, stop, cast(Logbook, logbook), heart, {}))
+        return Coordinator(Session(run, config, worker, Stop(None), log, heart, {}))
 
     yield make
     for heart in hearts:
@@ -73,7 +65,7 @@ def test_one_leads_another_takes_over_when_it_resigns_or_dies(run: RunFolder, ma
     first.resign()
     assert second.take()
     assert not third.take()
-    age(Leases(run.leases(".lead"), "c", EXPIRY).path("lead"), 2 * EXPIRY)
+    age(Leases(run.leases(".lead"), "c", EXPIRY).path("lead"), seconds=2 * EXPIRY)
     assert third.take()
 
 
@@ -125,7 +117,7 @@ def test_expired_leases_and_leftovers_beside_results_go_and_living_leases_stay(
         Journal(run.results("main") / f"{shard}.w0.journal", {"shard": shard}).close()
     workers = Leases(run.leases("main"), "w", EXPIRY)
     claimed(workers, "shard-000001")
-    age(workers.path("shard-000001"), 2 * EXPIRY)
+    age(workers.path("shard-000001"), seconds=2 * EXPIRY)
     living = claimed(workers, "shard-000002")
     lead = make_lead("a")
     lead.take()
@@ -133,22 +125,6 @@ def test_expired_leases_and_leftovers_beside_results_go_and_living_leases_stay(
     assert workers.holder("shard-000001") is None
     assert living.renew()
     assert [path.name for path in run.results("main").glob("*.journal")] == ["shard-000001.w0.journal"]
-
-
-def test_a_corrupt_result_is_found_by_its_content_and_set_aside_once(
-    run: RunFolder, make_lead: MakeLead, events: list[str]
-) -> None:
-    shards = ("shard-000000", "shard-000001")
-    write_done(run, *shards)
-    path = run.result("main", "shard-000001")
-    flip(path, -3)
-    lead = make_lead("a")
-    assert lead.verify(shards) == 1
-    assert not path.exists()
-    assert lead.verify(shards) == 1, "it is still to be made again"
-    write_done(run, "shard-000001")
-    assert lead.verify(shards) == 0
-    assert events.count("result-corrupt") == 1
 
 
 @pytest.mark.parametrize("verify", [False, True])

@@ -12,15 +12,8 @@ from kgqa_hpc.status.snapshot import survey
 from kgqa_hpc.store.run_folder import RunFolder
 from kgqa_hpc.work.run import run_command
 from tests.runs import make_run
-from tests.work.rig import (
-    Nursery,
-    answers_made,
-    answers_used,
-    events,
-    reconfigure,
-    records,
-    result_files,
-)
+from tests.store.conftest import flip
+from tests.work.rig import Nursery, answers_made, answers_used, events, reconfigure, records, result_files
 
 SLOW = {"batch": 4, "per_request_s": 0.05}
 
@@ -85,10 +78,7 @@ def test_a_signal_stops_it_with_75_and_no_answer_is_asked_for_again(tmp_path: Pa
 
 def test_a_time_limit_stops_it_before_the_limit(tmp_path: Path, nursery: Nursery) -> None:
     run = make_run(
-        tmp_path / "run",
-        200,
-        engine=slow(per_request_s=1),
-        runtime={"time_limit": 4, "margin": 1},
+        tmp_path / "run", 200, engine=slow(per_request_s=1), runtime={"time_limit": 4, "margin": 1}
     )
     assert nursery.code(nursery.start(run)) == 75
     assert "of the time limit" in nursery.output()
@@ -150,9 +140,3 @@ def test_two_passes_follow_each_other_and_a_lost_result_of_the_first_is_made_aga
     assert nursery.code(nursery.start(two)) == 0, nursery.output()
     assert records(two, "check") == records(one)
     assert survey(two.path)["complete"]
-
-
-def flip(path: Path, position: int) -> None:
-    data = bytearray(path.read_bytes())
-    data[position] ^= 0x10
-    path.write_bytes(bytes(data))

@@ -5,14 +5,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from kgqa_hpc.cluster.stop import Stop
 from kgqa_hpc.config import parse_config
 from kgqa_hpc.engines.engine import Price
 from kgqa_hpc.errors import InputError
 from kgqa_hpc.status.log_files import note_progress
-from kgqa_hpc.store.run_folder import RunFolder
 from kgqa_hpc.work.run import Spending
 from tests.command import kgqa
 from tests.runs import anchors, make_run, new_run
@@ -26,12 +24,6 @@ def status(run: Path) -> dict[str, Any]:
     return dict(json.loads(kgqa("status", run, "--json").stdout))
 
 
-def with_budget(run: RunFolder, money: float | None = None, **limits: float) -> None:
-    config = yaml.safe_load(run.config_file.read_text())
-    config["runtime"]["budget"] = {**({} if money is None else {"money": money}), **limits}
-    run.config_file.write_text(yaml.safe_dump(config, sort_keys=False))
-
-
 def test_cached_tokens_have_a_price_of_their_own() -> None:
     tokens = {"prompt": 3_000_000, "cached": 1_000_000, "completion": 500_000}
     assert Price(**PRICE).of(tokens) == 2 * 2.0 + 0.5 + 0.5 * 8.0
@@ -40,7 +32,7 @@ def test_cached_tokens_have_a_price_of_their_own() -> None:
 
 def test_a_run_stops_with_75_when_its_budget_is_spent_and_goes_on_with_a_larger_one(tmp_path: Path) -> None:
     run = make_run(tmp_path / "run", 400, engine=SLOW, runtime={"shard_size": 400, "window": 4})
-    with_budget(run, 0.02)
+    reconfigure(run, runtime={"budget": {"money": 0.02}})
     assert "of the budget of 0.02 are spent" in kgqa("run", run.path, code=75).stderr
     stopped = status(run.path)
     assert not stopped["complete"]
@@ -48,8 +40,7 @@ def test_a_run_stops_with_75_when_its_budget_is_spent_and_goes_on_with_a_larger_
     assert stopped["money"]["budget"] == 0.02
     assert "raise it" in kgqa("run", run.path, code=2).stderr
     assert status(run.path)["money"]["spent"] == stopped["money"]["spent"]
-    reconfigure(run, engine={"latency": {"batch": 32}})
-    with_budget(run, 1000.0)
+    reconfigure(run, engine={"latency": {"batch": 32}}, runtime={"budget": {"money": 1000.0}})
     kgqa("run", run.path)
     done = status(run.path)
     assert done["complete"]
@@ -57,12 +48,6 @@ def test_a_run_stops_with_75_when_its_budget_is_spent_and_goes_on_with_a_larger_
     (only,) = done["passes"]
     assert done["money"]["spent"] == pytest.approx(Price(**PRICE).of(only["tokens"]), rel=1e-6)
     assert "money     " in kgqa("status", run.path).stdout
-
-
-def test_a_run_without_a_price_has_no_money_in_its_status(tmp_path: Path) -> None:
-    run = make_run(tmp_path / "run", 4)
-    kgqa("run", run.path)
-    assert "money" not in status(run.path)
 
 
 def test_a_price_changes_no_fingerprint(tmp_path: Path) -> None:
@@ -75,7 +60,7 @@ def test_a_price_changes_no_fingerprint(tmp_path: Path) -> None:
 def test_tokens_and_items_stop_a_run_too(tmp_path: Path, limits: dict[str, float], unit: str) -> None:
     slow = {"kind": "scripted", "latency": {"batch": 4, "decode_tokens_per_s": 2000}}
     run = make_run(tmp_path / "run", 400, engine=slow, runtime={"shard_size": 8, "window": 4})
-    with_budget(run, **limits)
+    reconfigure(run, runtime={"budget": limits})
     stopped = kgqa("run", run.path, code=75).stderr
     assert f"of the budget of {limits[unit]:,} {unit} are spent" in stopped
     assert f"runtime.budget.{unit}: raise it" in stopped
@@ -101,7 +86,9 @@ def test_an_engine_without_token_counts_is_noted_once(
 def test_done_shards_count_once_after_a_restart(tmp_path: Path) -> None:
     run = make_run(tmp_path / "run", 16, runtime={"shard_size": 4})
     kgqa("run", run.path)
-    (only,) = status(run.path)["passes"]
+    done = status(run.path)
+    assert "money" not in done, "without a price"
+    (only,) = done["passes"]
     used = only["tokens"]["prompt"] + only["tokens"]["completion"]
     stop = Stop(None, 0)
     Spending(run, {"tokens": used + 1, "items": 17}).check(stop)
@@ -112,7 +99,7 @@ def test_done_shards_count_once_after_a_restart(tmp_path: Path) -> None:
 
 def test_a_complete_run_is_complete_although_its_last_requests_spent_the_budget(tmp_path: Path) -> None:
     run = make_run(tmp_path / "run", 16, runtime={"shard_size": 4})
-    with_budget(run, items=16)
+    reconfigure(run, runtime={"budget": {"items": 16}})
     kgqa("run", run.path)
     kgqa("run", run.path)
     assert status(run.path)["complete"]

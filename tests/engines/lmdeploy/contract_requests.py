@@ -14,7 +14,7 @@ from lmdeploy_fake import PATIENCE_S, Start, echo, name, request
 from kgqa_hpc.engines import lmdeploy as module
 from kgqa_hpc.engines.mailbox import Mailbox
 from tests.engines.asking import answers_of as ask
-from tests.waiting import wait_for
+from tests.waiting import wait_for, when
 
 
 def test_every_request_is_answered_once(start: Start) -> None:
@@ -30,15 +30,11 @@ def test_the_batch_is_full_and_never_overfull(start: Start) -> None:
     gate = asyncio.Event()
     engine, native = start(lambda prompt: gate)
     assert engine.info.window > 4
-
-    def open_the_gate() -> None:
-        wait_for(lambda: native.running + len(engine._waiting) == engine.info.window, "a full window")
-        engine._loop.call_soon_threadsafe(gate.set)
-
-    opener = threading.Thread(target=open_the_gate)
-    opener.start()
-    answers = ask(engine, [request(f"r{n}") for n in range(60)])
-    opener.join()
+    with when(
+        lambda: native.running + len(engine._waiting) == engine.info.window,
+        lambda: engine._loop.call_soon_threadsafe(gate.set),
+    ):
+        answers = ask(engine, [request(f"r{n}") for n in range(60)])
     assert {a.finish for a in answers.values()} == {"stop"}
     assert native.peak == 4
 
@@ -133,18 +129,10 @@ def test_ticks_of_the_scheduler_are_progress_also_after_it_failed_to_tell(
 def test_cancel_aborts_what_runs_and_what_waits_and_the_engine_serves_on(start: Start) -> None:
     never = asyncio.Event()
     engine, native = start(lambda prompt: never if name(prompt).startswith("r") else echo(prompt))
-
     mailbox = Mailbox()
     mailbox.put([request(f"r{n}") for n in range(60)])
-
-    def stop_soon() -> None:
-        wait_for(lambda: native.running == 4, "the engine to get there")
-        mailbox.cancel()
-
-    thread = threading.Thread(target=stop_soon)
-    thread.start()
-    answers = list(engine.generate(mailbox))
-    thread.join()
+    with when(lambda: native.running == 4, mailbox.cancel):
+        answers = list(engine.generate(mailbox))
     assert {a.finish for a in answers} == {"abort"}
     assert len({a.id for a in answers}) == len(answers) >= 4
     assert ask(engine, [request("fine")])["fine"].finish == "stop"

@@ -2,7 +2,6 @@
 
 import json
 import socket
-import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -21,7 +20,7 @@ from kgqa_hpc.errors import EngineConfigError
 from tests.engines.asking import BOOLEAN, TEXT, an_object, answers_of, user
 from tests.engines.openai.fault_server import KEY, FaultServer
 from tests.servers import chat_server
-from tests.waiting import wait_for
+from tests.waiting import when
 
 PATIENCE_S = 120.0
 Start = Callable[..., OpenAIEngine]
@@ -62,22 +61,6 @@ def start(server: FaultServer, monkeypatch: pytest.MonkeyPatch) -> Iterator[Star
 
 def ask(engine: OpenAIEngine, prompts: list[str]) -> dict[str, Response]:
     return answers_of(engine, [user(prompt, schema=an_object(ok=BOOLEAN)) for prompt in prompts])
-
-
-@contextmanager
-def when(condition: Callable[[], bool], act: Callable[[], object]) -> Iterator[None]:
-    """`act()` is called in a thread as soon as `condition()` is true, and in the end anyway."""
-
-    def wait_and_act() -> None:
-        try:
-            wait_for(condition, "the moment to act", PATIENCE_S / 2)
-        finally:
-            act()
-
-    thread = threading.Thread(target=wait_and_act)
-    thread.start()
-    yield
-    thread.join()
 
 
 def test_every_request_is_answered_exactly_once_whatever_the_server_does(start: Start) -> None:

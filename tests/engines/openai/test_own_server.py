@@ -22,7 +22,7 @@ from kgqa_hpc.engines.openai.settings import OpenAISettings
 from kgqa_hpc.errors import EngineConfigError
 from tests import chat_program
 from tests.command import programs
-from tests.engines import published_models as published
+from tests.engines.published_models import LLAMA_70B, folder_of
 from tests.waiting import gone, wait_for
 
 
@@ -37,14 +37,6 @@ def _node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "5,6")
     monkeypatch.delenv("VLLM_CACHE_ROOT", raising=False)
     monkeypatch.setenv("NOTES", str(tmp_path / "notes"))
-
-
-def model(folder: Path, weights: int = 1000) -> Path:
-    folder.mkdir()
-    (folder / "config.json").write_text(json.dumps(published.LLAMA_70B))
-    with (folder / "model.safetensors").open("wb") as file:
-        file.truncate(weights)  # a sparse file: nothing is written
-    return folder
 
 
 def settings(*words: str, **more: Any) -> OpenAISettings:
@@ -62,7 +54,7 @@ def test_the_server_is_started_on_the_nodes_own_copy_and_named_in_the_provenance
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
-    folder = model(tmp_path / "Llama-70B")
+    folder = folder_of(tmp_path / "Llama-70B", LLAMA_70B)
     (tmp_path / "local").mkdir()
     keys = {"model": "~/Llama-70B", "gpus": 2, "stage_to": str(tmp_path / "local")}
     engine = OpenAIEngine(settings("{model}", "{name}", "{gpus}", **keys))
@@ -70,7 +62,7 @@ def test_the_server_is_started_on_the_nodes_own_copy_and_named_in_the_provenance
     started = answered(tmp_path)
     copy, name, gpus = started["words"]
     assert Path(copy).parent == tmp_path / "local"
-    assert (Path(copy) / "model.safetensors").stat().st_size == 1000
+    assert (Path(copy) / "model-00001.safetensors").stat().st_size == 1000
     assert (name, gpus, started["model"]) == ("Llama-70B", "2", "Llama-70B")
     assert Path(started["caches"]).is_relative_to(tmp_path / "disk")
     told = engine.info.provenance()
@@ -78,7 +70,7 @@ def test_the_server_is_started_on_the_nodes_own_copy_and_named_in_the_provenance
 
 
 def test_the_batch_is_what_the_card_holds_and_the_requests_in_flight_follow(tmp_path: Path) -> None:
-    folder = model(tmp_path / "m", weights=int(39.8e9))
+    folder = folder_of(tmp_path / "m", LLAMA_70B, weights=int(39.8e9))
     engine = OpenAIEngine(settings("--max-num-seqs", "{batch}", model=str(folder), gpus=1))
     engine.close()
     size = ModelSize(80, 8, 128, 8192, 28672, weights=int(39.8e9))
@@ -88,7 +80,7 @@ def test_the_batch_is_what_the_card_holds_and_the_requests_in_flight_follow(tmp_
 
 
 def test_what_needs_a_card_or_known_model_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    folder = model(tmp_path / "m")
+    folder = folder_of(tmp_path / "m", LLAMA_70B)
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "7")
     with pytest.raises(EngineConfigError, match="no GPU") as caught:
         OpenAIEngine(settings("{batch}", model=str(folder)))

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kgqa_hpc.engines.engine import Request
+from kgqa_hpc.engines.engine import Request, Response
 from kgqa_hpc.engines.openai.chat_api import ChatApi
 from kgqa_hpc.engines.openai.replies import Dialect, Trouble, error_words, read_answer, retry_after
 from kgqa_hpc.engines.openai.settings import OpenAISettings
@@ -22,24 +22,26 @@ from tests.servers import chat_server, completion
 ASKED = Request("r", ({"role": "user", "content": "hello"},))
 
 
+def answer(body: Any, **headers: str) -> Response:
+    """The answer of a server that replies with this body."""
+    with chat_server(lambda handler, sent: (200, body, headers)) as address:
+        api = ChatApi(address, OpenAISettings(model="m", base_url=address))
+        return api.run(api.ask(ASKED, "none"))
+
+
 @pytest.mark.parametrize("packing", ["gzip", "br", "zstd", "gzip, gzip"])
 def test_gzip_is_unpacked_and_any_other_packing_is_a_broken_answer(packing: str) -> None:
     packed = gzip.compress(json.dumps(completion("yes")).encode(), mtime=0)
-
-    def ask(url: str) -> Any:
-        api = ChatApi(url, OpenAISettings(model="m", base_url=url))
-        return api.run(api.ask(ASKED, "none"))
-
-    with chat_server(lambda handler, body: (200, packed, {"Content-Encoding": packing})) as address:
-        if packing == "gzip":
-            assert ask(f"{address}/v1").text == "yes"
-        else:
-            with pytest.raises(Trouble, match=r"broken answer|decode content-encoding"):
-                ask(f"{address}/v1")
+    headers = {"Content-Encoding": packing}
+    if packing == "gzip":
+        assert answer(packed, **headers).text == "yes"
+    else:
+        with pytest.raises(Trouble, match=r"broken answer|decode content-encoding"):
+            answer(packed, **headers)
 
 
 @pytest.mark.parametrize(
-    ("message", "thought", "answer"),
+    ("message", "thought", "text"),
     [
         ({"content": '{"ok": true}', "reasoning_content": "Hm."}, "Hm.", '{"ok": true}'),
         ({"content": '{"ok": true}', "reasoning": "Hm."}, "Hm.", '{"ok": true}'),
@@ -59,9 +61,9 @@ def test_gzip_is_unpacked_and_any_other_packing_is_a_broken_answer(packing: str)
         ),
     ],
 )
-def test_a_thought_is_told_apart_from_the_answer(message: dict[str, Any], thought: str, answer: str) -> None:
+def test_a_thought_is_told_apart_from_the_answer(message: dict[str, Any], thought: str, text: str) -> None:
     response = read_answer(ASKED, completion(message))
-    assert (response.thought, response.text) == (thought, answer)
+    assert (response.thought, response.text) == (thought, text)
 
 
 @pytest.mark.parametrize(
@@ -92,10 +94,8 @@ def test_a_filtered_answer_may_come_without_a_message() -> None:
 
 
 def test_a_page_in_place_of_an_answer_is_quoted() -> None:
-    with chat_server(lambda handler, body: (200, b"<html>Welcome to nginx!</html>", {})) as address:
-        api = ChatApi(address, OpenAISettings(model="m", base_url=address))
-        with pytest.raises(Trouble, match=r"broken answer: .*Welcome to nginx!"):
-            api.run(api.ask(ASKED, "none"))
+    with pytest.raises(Trouble, match=r"broken answer: .*Welcome to nginx!"):
+        answer(b"<html>Welcome to nginx!</html>")
 
 
 @pytest.mark.parametrize(
@@ -144,10 +144,8 @@ BUSY = {"code": 502, "message": "Upstream idle timeout"}
     ],
 )
 def test_a_provider_that_fails_behind_a_reply_of_status_200_is_asked_again(body: Any, words: str) -> None:
-    with chat_server(lambda handler, sent: (200, body, {})) as address:
-        api = ChatApi(address, OpenAISettings(model="m", base_url=address))
-        with pytest.raises(Trouble, match=words) as caught:
-            api.run(api.ask(ASKED, "none"))
+    with pytest.raises(Trouble, match=words) as caught:
+        answer(body)
     assert caught.value.again
 
 

@@ -8,7 +8,7 @@ import pytest
 from kgqa_hpc.engines.openai.replies import Trouble
 from kgqa_hpc.errors import EngineConfigError
 from kgqa_hpc.plugins.batch_api.batches import Batch, BatchServer, Ledger
-from tests.plugins.batch_api.asking import Start, ask, assert_paid_once, requests
+from tests.plugins.batch_api.conftest import Start, ask, assert_paid_once, requests
 from tests.plugins.batch_api.service import BatchService
 
 

@@ -18,7 +18,7 @@ from kgqa_hpc.engines.scripted import ScriptedEngine, ScriptedSettings
 from kgqa_hpc.errors import EngineConfigError
 from kgqa_hpc.plugins.batch_api.engine import SENDINGS, OpenAIBatchSettings
 from tests.command import end_tree, environment, kgqa
-from tests.plugins.batch_api.asking import Start, ask, assert_paid_once, requests
+from tests.plugins.batch_api.conftest import Start, ask, assert_paid_once, requests
 from tests.plugins.batch_api.service import KEY, BatchService, batch_service
 from tests.runs import anchors, new_run
 from tests.waiting import wait_for
@@ -87,7 +87,7 @@ KILLED = """
 import os, signal, sys
 from pathlib import Path
 from kgqa_hpc.engines.mailbox import Mailbox
-from tests.plugins.batch_api.asking import engine_of, requests
+from tests.plugins.batch_api.conftest import engine_of, requests
 
 url, folder, name, when = sys.argv[1:]
 engine = engine_of(url, Path(folder))
@@ -119,17 +119,6 @@ def test_a_kill_at_any_moment_never_pays_twice(
     assert subprocess.run(command, env=environment(), cwd=ROOT).returncode == -signal.SIGKILL
     ask(start(), 4)
     assert_paid_once(service, 4)
-
-
-def test_a_refused_batch_and_a_wrong_key_end_the_engine_with_the_servers_words(
-    service: BatchService, start: Start, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    service.refuses = ["invalid_json_line"]
-    with pytest.raises(EngineConfigError, match="refused for this reason"):
-        ask(start(), 1)
-    monkeypatch.setenv("TEST_KEY", "wrong")
-    with pytest.raises(EngineConfigError, match="bad key"):
-        ask(start(), 2)
 
 
 def test_a_refused_request_fails_alone_a_filtered_one_refuses(service: BatchService, start: Start) -> None:
