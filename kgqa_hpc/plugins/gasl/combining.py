@@ -18,6 +18,7 @@ from kgqa_hpc.plugins.gasl.language import (
     Word,
     as_item,
     check_field,
+    flat,
     given,
     is_number,
     items_of,
@@ -299,11 +300,7 @@ def _add_edge(source: Any, target: Any, kind: str, properties: Item, world: Worl
 
 def _properties(item: Item, left_out: set[str | None]) -> dict[str, Any]:
     """The item's properties and other non-null top-level fields, without some names."""
-    merged = {**item}
-    if isinstance(members := item.get("properties"), dict):
-        del merged["properties"]
-        merged = {**members, **merged}
-    return {key: value for key, value in merged.items() if key not in left_out and value is not None}
+    return {key: x for key, x in flat(item).items() if key not in left_out and x is not None}
 
 
 def _text(item: Item, name: str) -> str | None:

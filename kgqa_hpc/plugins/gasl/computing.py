@@ -24,6 +24,7 @@ from kgqa_hpc.plugins.gasl.language import (
     Ref,
     Word,
     check_field,
+    flat,
     given,
     is_number,
     items_of,
@@ -321,13 +322,7 @@ def inspect(world: World, ref: Ref) -> Outcome:
     if output.pop("items", None) is not None:
         fields: dict[str, int] = {}
         for item in items_of(value) or ():
-            properties = item.get("properties")
-            if isinstance(properties, dict):
-                item = {
-                    **properties,
-                    **{name: member for name, member in item.items() if name != "properties"},
-                }
-            for name, member in item.items():
+            for name, member in flat(item).items():
                 fields[name] = fields.get(name, 0) + (member is not None)
         output["fields"] = fields
     return Outcome(stores=False, notes={"output": output})
