@@ -89,13 +89,11 @@ def rating_groups(ratings: Ratings) -> dict[str, pd.DataFrame]:
     return {"all": scores, "accepted": scores[accepted.eq(True)], "rejected": scores[accepted.eq(False)]}
 
 
-def answer_triples(scores: pd.DataFrame) -> Floats:
-    """Scores for the three criteria of the answer, of the ratings that have all three, (n, 3)."""
-    return _whole(scores).to_numpy()
-
-
-def _whole(scores: pd.DataFrame) -> pd.DataFrame:
-    return scores.reindex(columns=list(ANSWER_CRITERIA)).dropna()
+def _answer_kinds(scores: pd.DataFrame) -> pd.DataFrame:
+    """Minimum, average and rounded average over the answer's three criteria, of the ratings that have all three."""
+    whole = scores.reindex(columns=list(ANSWER_CRITERIA)).dropna()
+    average, lowest = whole.sum(axis=1) / len(ANSWER_CRITERIA), whole.min(axis=1)
+    return pd.DataFrame({"minimum": lowest, "average": average, "rounded_average": np.rint(average)})
 
 
 def _mean(values: pd.Series, ids: pd.Series, seed: int) -> dict[str, Any]:
@@ -110,10 +108,8 @@ def _means(scores: pd.DataFrame) -> dict[str, float | None]:
 
 
 def _answer_scores(scores: pd.DataFrame, ids: pd.Series, seed: int) -> dict[str, Any]:
-    """Minimum, average and rounded average over the answer's three criteria (Figure 12)."""
-    whole = _whole(scores)
-    average, lowest = whole.sum(axis=1) / len(ANSWER_CRITERIA), whole.min(axis=1)
-    kinds = pd.DataFrame({"minimum": lowest, "average": average, "rounded_average": np.rint(average)})
+    """Means and shares of the three scores of an answer (Figure 12)."""
+    kinds = _answer_kinds(scores)
     reached = {level: kinds >= level for level in LEVELS}
     shares = {level: _means(rows) for level, rows in reached.items()}
     return {
@@ -151,7 +147,7 @@ def _compared(groups: Groups) -> dict[str, Any] | None:
     if not sides or any(side.empty for side in sides):
         return None
     samples = {str(name): [side[name].dropna().to_numpy() for side in sides] for name in sides[0]}
-    samples["minimum of the answer"] = [answer_triples(side).min(axis=1, initial=HIGHEST) for side in sides]
+    samples["minimum of the answer"] = [_answer_kinds(side)["minimum"].to_numpy() for side in sides]
     results = {}
     for name, pair in samples.items():
         if all(map(len, pair)):
@@ -313,15 +309,11 @@ def _criteria(figure: Figure, groups: Groups, criteria: Sequence[str], draw: Cal
 def _answer(figure: Figure, groups: Groups) -> None:
     """Minimum and rounded average of the answer's three scores as bars, and the share of pairs at or above a score."""
     panels: Any = figure.subplots(1, 2, sharey=True)
-    by_group = {name: answer_triples(scores) for name, scores in groups.items()}
-    triples = {name: three for name, three in by_group.items() if len(three)}
-    kinds = {
-        "minimum": {name: three.min(axis=1) for name, three in triples.items()},
-        "rounded average": {name: np.rint(three.mean(axis=1)) for name, three in triples.items()},
-    }
-    for axes, (title, kind_triples) in zip(panels, kinds.items(), strict=True):
-        for j, (name, scores) in enumerate(kind_triples.items()):
-            width = 0.8 / len(groups)
+    by_group = {name: _answer_kinds(scores) for name, scores in groups.items()}
+    width = 0.8 / len(groups)
+    for axes, kind in zip(panels, ("minimum", "rounded_average"), strict=True):
+        rated = [(name, kinds[kind]) for name, kinds in by_group.items() if len(kinds)]
+        for j, (name, scores) in enumerate(rated):
             positions = np.array(LEVELS) + (j - (len(groups) - 1) / 2) * width
             shares = [100 * float((scores == k).mean()) for k in LEVELS]
             label = f"{name} (n = {len(groups[name])})"
@@ -333,7 +325,7 @@ def _answer(figure: Figure, groups: Groups) -> None:
             look: Any = {**SMALL, "ha": side, "color": TEXT_COLOURS[name]}
             for level, share in zip(LEVELS, cumulated, strict=True):
                 axes.annotate(f"{share:.1f}", (level, share), offset, **look)
-        axes.set_title(f"{title} of the three answer scores", fontsize=9, pad=18)
+        axes.set_title(f"{kind.replace('_', ' ')} of the three answer scores", fontsize=9, pad=18)
         label = "score (line: share with at least this score)"
         axes.set(xlabel=label, ylim=(0, 118), yticks=range(0, 101, 20))
     panels[0].set_ylabel("% of ratings")

@@ -86,8 +86,7 @@ def study(
     config: Config,
     run: Run,
     price: Annotated[
-        tuple[float, float] | None,
-        typer.Option(metavar="READ WRITTEN", help="Price of a million tokens."),
+        tuple[float, float] | None, typer.Option(metavar="READ WRITTEN", help="Price of a million tokens.")
     ] = None,
     threads: Threads = None,
     as_json: AsJson = False,
@@ -247,8 +246,7 @@ def calibrate(
 def panel(
     source: Source,
     column: Annotated[
-        list[str] | None,
-        typer.Option(help="Compare these columns of labels instead of verdicts."),
+        list[str] | None, typer.Option(help="Compare these columns of labels instead of verdicts.")
     ] = None,
     seed: Seed = 0,
     as_json: AsJson = False,

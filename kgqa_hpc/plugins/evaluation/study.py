@@ -205,11 +205,10 @@ def compare(scores: Mapping[str, ArrayLike], *, paired: bool) -> list[Comparison
     if paired:
         p_paired = [wilcoxon_signed_rank(top, sample) for sample in samples]
         pairs = list(zip(p_paired, holm(p_paired), strict=True))
+    columns = zip(rivals, samples, tests, corrected, pairs, strict=True)
     return [
         Comparison(best, rival, u, p, p_holm, delta, float(top.mean() - sample.mean()), *pair)
-        for rival, sample, (u, p, delta), p_holm, pair in zip(
-            rivals, samples, tests, corrected, pairs, strict=True
-        )
+        for rival, sample, (u, p, delta), p_holm, pair in columns
     ]
 
 
@@ -277,10 +276,7 @@ def study_figures(
     large; others over their own range.
     """
     make_folder(folder)
-    levels, whole = (
-        np.unique(np.concatenate(list(scores.values()))),
-        np.arange(criteria + 1, dtype=np.float64),
-    )
+    levels, whole = np.unique(np.concatenate([*scores.values()])), np.arange(criteria + 1.0)
     levels = whole if np.isin(levels, whole).all() else levels
     paths = [folder / "boxplot.svg", folder / "histograms.svg"]
     with svg_figure(paths[0], width=max(5.0, 1.5 + 0.6 * len(scores)), height=4) as figure:

@@ -208,9 +208,8 @@ def update(world: World, word: Word, ref: Ref, operation: str | None, condition:
     if kind_of(before) != kind:
         raise ScriptError("type", f"{name} is a {kind_of(before)}, {ref.text[:100]} a {kind}")
     if kind == "COUNTER" and (condition is not None or operation in ("FILTER", "DELETE")):
-        raise ScriptError(
-            "type", f"UPDATE of a COUNTER: no WHERE, and not {(operation or 'replace').lower()}"
-        )
+        message = f"UPDATE of a COUNTER: no WHERE, and not {(operation or 'replace').lower()}"
+        raise ScriptError("type", message)
     replaces = operation in (None, "REPLACE", "FILTER")
     if kind == "COUNTER":
         if not (replaces or abs(before + operand) <= LARGEST):

@@ -31,9 +31,7 @@ def write_audit(path: Path, rates: dict[str, float], pairs: int = 100, model: st
     return jsonl(path, lines)
 
 
-def test_two_audits_of_published_rates_give_the_published_summaries_with_intervals(
-    tmp_path: Path,
-) -> None:
+def test_two_audits_of_published_rates_give_the_published_summaries_with_intervals(tmp_path: Path) -> None:
     # 10,000 pairs each, of which the published percentages are whole numbers.
     audits = [
         write_audit(tmp_path / f"{side}.jsonl", {name: share / 100 for name, share in rates.items()}, 10_000)

@@ -108,9 +108,7 @@ def test_labels_and_their_confusion_are_counted_and_kappa_is_cohens(tmp_path: Pa
     assert "Cohen's kappa of rule and judge: 0.400 [" in render_labels(table)
 
 
-def test_an_item_without_label_changes_no_agreement_and_three_columns_compare_by_two(
-    tmp_path: Path,
-) -> None:
+def test_an_item_without_label_changes_no_agreement_and_three_columns_compare_by_two(tmp_path: Path) -> None:
     pairs = [*ALIKE, ("yes", None), (None, "other")]
     table = label_table(source(tmp_path, pairs), ["rule", "judge", "third"])
     assert [table["columns"][name]["missing"] for name in ("rule", "judge")] == [1, 1]

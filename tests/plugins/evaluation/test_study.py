@@ -64,9 +64,7 @@ def done(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict]:
     return folder / "run", study(write_config(folder, 20), folder / "run")
 
 
-def test_every_anchor_is_done_once_with_every_variant_and_the_run_tells_it(
-    done: tuple[Path, dict],
-) -> None:
+def test_every_anchor_is_done_once_with_every_variant_and_the_run_tells_it(done: tuple[Path, dict]) -> None:
     run, document = done
     assert [row["variant"] for row in document["variants"]] == VARIANTS
     assert document["anchors"] == 20
@@ -83,9 +81,7 @@ def test_every_anchor_is_done_once_with_every_variant_and_the_run_tells_it(
         assert story["requests"][0]["messages"]
 
 
-def test_unreadable_pairs_score_nothing_unreadable_verdicts_reject_nothing(
-    done: tuple[Path, dict],
-) -> None:
+def test_unreadable_pairs_score_nothing_unreadable_verdicts_reject_nothing(done: tuple[Path, dict]) -> None:
     run, document = done
     opened, config = open_run(run)
     rows = read_study(opened, config)

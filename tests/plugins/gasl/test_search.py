@@ -66,15 +66,9 @@ def test_all_shortest_paths_come_in_order(seed: int, direction: str, graph_of: G
     expected = []
     for first in sorted(nodes, reverse=True):
         for last in nodes:
-            by_length = (
-                [
-                    p
-                    for p in all_paths(nodes, edges, length, direction)
-                    if (p[0][0], p[0][-1]) == (first, last)
-                ]
-                for length in (1, 2, 3)
-            )
-            expected += next((paths for paths in by_length if paths), []) if first != last else []
+            found = (all_paths(nodes, edges, length, direction) for length in (1, 2, 3))
+            between = ([p for p in paths if (p[0][0], p[0][-1]) == (first, last)] for paths in found)
+            expected += next(filter(None, between), []) if first != last else []
     assert [(p["nodes"], p["relations"]) for p in run(script, graph).variables["p"]] == expected
 
 

@@ -183,10 +183,9 @@ def open_tables(files: Sequence[Path], settings: Neo4jSettings) -> list[Table]:
         names = line if header is None else _first_line(header)
         layout = layout_of(names, guess_dialect(path, names, settings.delimiter, settings.quote))
         if layout is None or not (layout.has_nodes or layout.has_edges):
-            raise GraphFormatError(
-                f"{(header or path).name} line 1: no header of a Neo4j export: {names[:80]!r}",
-                "it names columns such as :ID and :LABEL, or :START_ID, :END_ID and :TYPE",
-            )
+            problem = f"{(header or path).name} line 1: no header of a Neo4j export: {names[:80]!r}"
+            cure = "it names columns such as :ID and :LABEL, or :START_ID, :END_ID and :TYPE"
+            raise GraphFormatError(problem, cure)
         tables.append(Table(path, layout, header is None))
     return tables
 
@@ -267,9 +266,8 @@ def _add_json(assembly: Assembly, path: Path, settings: Neo4jSettings, member: s
             else:
                 buffer.edge(line, item["start"]["id"], item["end"]["id"], item["label"], selected)
         except (AttributeError, KeyError, TypeError) as problem:
-            raise GraphFormatError(
-                f"{path.name} line {line:,}: not a {member} as APOC writes it: {problem}", "export it again"
-            ) from None
+            text = f"{path.name} line {line:,}: not a {member} as APOC writes it: {problem}"
+            raise GraphFormatError(text, "export it again") from None
     buffer.flush()
 
 

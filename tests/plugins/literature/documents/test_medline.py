@@ -46,9 +46,7 @@ def test_a_record_becomes_plain_title_and_text(tmp_path: Path, written: str, tit
     assert (document.title, document.text) == (title, text)
 
 
-def test_other_abstracts_stand_beside_the_main_one_and_english_ones_replace_it(
-    tmp_path: Path,
-) -> None:
+def test_other_abstracts_stand_beside_the_main_one_and_english_ones_replace_it(tmp_path: Path) -> None:
     other = '<OtherAbstract Type="{}" Language="{}"><AbstractText>Uno.</AbstractText></OtherAbstract>'
     path = medline(tmp_path / "a.xml", record(1, abstract="One.", more=other.format("Publisher", "spa")))
     document = _only(path)

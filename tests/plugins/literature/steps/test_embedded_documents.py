@@ -60,9 +60,7 @@ def test_what_the_embedded_model_names_as_evidence_is_a_sentence_of_its_document
         assert record["final_decision"] in ("yes", "no", "maybe")
 
 
-def test_what_the_embedded_model_makes_of_a_pair_has_five_options_and_a_label(
-    tmp_path: Path,
-) -> None:
+def test_what_the_embedded_model_makes_of_a_pair_has_five_options_and_a_label(tmp_path: Path) -> None:
     for record in run_demo(tmp_path, "demo_medqa"):
         options, place = record["options"], record["correct_option"]
         assert options[place] == record["answer"]
