@@ -109,17 +109,17 @@ def test_planted_topics_are_found_with_their_terms_and_the_same_again() -> None:
 @pytest.fixture
 def files(tmp_path: Path) -> tuple[Path, Path]:
     """Questions of one template, and of random words; of every five the first was rejected."""
-    vocabulary = [
-        f"{root}{end}" for root in ("gen", "cardi", "nephr", "neur", "derm") for end in "abcdefghijklmnop"
-    ]
+    roots = ("gen", "cardi", "nephr", "neur", "derm")
+    vocabulary = [f"{root}{end}" for root in roots for end in "abcdefghijklmnop"]
     draw = random.Random(2)
     same = [f"Which gene causes {draw.choice(vocabulary[:10])}?" for _ in range(100)]
     varied = [" ".join(draw.sample(vocabulary, 8)) + "?" for _ in range(200)]
-    rows = (
-        [{"id": i, "question": text, "accepted": i % 5 > 0} for i, text in enumerate(texts)]
-        for texts in (same, varied)
-    )
-    return jsonl(tmp_path / "same.jsonl", next(rows)), jsonl(tmp_path / "varied.jsonl", next(rows))
+
+    def written(name: str, texts: list[str]) -> Path:
+        rows = ({"id": i, "question": text, "accepted": i % 5 > 0} for i, text in enumerate(texts))
+        return jsonl(tmp_path / name, rows)
+
+    return written("same.jsonl", same), written("varied.jsonl", varied)
 
 
 def test_a_template_is_less_varied_by_every_measure_over_equally_many_texts(files: tuple[Path, Path]) -> None:

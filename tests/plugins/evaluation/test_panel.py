@@ -61,13 +61,8 @@ def lines(votes: list[dict[str, bool | None]]) -> list[dict[str, Any]]:
 
 
 def test_the_table_counts_what_each_judge_and_each_rule_accepts(tmp_path: Path) -> None:
-    votes: list[dict[str, bool | None]] = [
-        {"a": True, "b": True},
-        {"a": True, "b": False},
-        {"a": False, "b": None},
-        {"b": True},
-    ]
-    table = panel_table(jsonl(tmp_path / "r.jsonl", lines(votes)))
+    full: list[dict[str, bool | None]] = [{"a": True, "b": True}, {"a": True, "b": False}]
+    table = panel_table(jsonl(tmp_path / "r.jsonl", lines([*full, {"a": False, "b": None}, {"b": True}])))
     counts = {name: (r["accepted"], r["rejected"], r["missing"]) for name, r in table["judges"].items()}
     assert counts == {"a": (2, 1, 1), "b": (2, 1, 1)}
     assert (table["rules"]["all"]["accepted"], table["rules"]["all"]["missing"]) == (1, 2)
@@ -113,11 +108,8 @@ def test_an_item_without_label_changes_no_agreement_and_three_columns_compare_by
     table = label_table(source(tmp_path, pairs), ["rule", "judge", "third"])
     assert [table["columns"][name]["missing"] for name in ("rule", "judge")] == [1, 1]
     assert table["labels"] == ["no", "other", "yes"]
-    assert [pair["columns"] for pair in table["confusion"]] == [
-        ["rule", "judge"],
-        ["rule", "third"],
-        ["judge", "third"],
-    ]
+    pairs_of_columns = [pair["columns"] for pair in table["confusion"]]
+    assert pairs_of_columns == [["rule", "judge"], ["rule", "third"], ["judge", "third"]]
     assert table["confusion"][0]["missing"] == 2
     kappas = [pair["value"] for pair in table["agreement"]["cohen_kappa"]]
     assert kappas == pytest.approx([0.4, 0.0, 0.0])

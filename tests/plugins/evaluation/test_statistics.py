@@ -44,7 +44,8 @@ def votes_of(codes: np.ndarray) -> Votes:
 
 
 def coefficient(votes: Votes, name: str, level: Any = "nominal") -> Any:
-    return agreement_table(votes, level, resamples=0)[name]["value"]
+    entry = agreement_table(votes, level, resamples=0)[name]
+    return (entry[0] if name == "cohen_kappa" else entry)["value"]
 
 
 def alpha(level: str) -> Pair:
@@ -111,9 +112,7 @@ GAPS = {level: alpha(level) for level in ("nominal", "ordinal", "interval")}
 # Of the first two judges, of their votes as good or bad, or of all, without gaps.
 TWO: dict[str, Pair] = {
     "cohen": (
-        lambda a, b: agreement_table(Votes(np.stack([a, b], axis=1), ("a", "b"), (0, 1, 2, 3)), resamples=0)[
-            "cohen_kappa"
-        ][0]["value"],
+        lambda a, b: coefficient(Votes(np.stack([a, b], axis=1), ("a", "b"), (0, 1, 2, 3)), "cohen_kappa"),
         lambda a, b: finite(inter_rater.cohens_kappa(square(a, b), return_results=False)),
     ),
     "auc": (lambda a, b: auc(a.astype(float), b > 1, resamples=0)["value"], lambda a, b: u_share(a, b > 1)),
