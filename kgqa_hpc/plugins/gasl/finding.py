@@ -217,9 +217,8 @@ def _paths(command: x.Found, world: World) -> Iterator[x.Item]:
     for conjunct in x.conjuncts(command.condition):
         looks = {_looked_at(comparison) for comparison in x.comparisons(conjunct)}
         by_part[looks.pop() if len(looks) == 1 else "path"].append(conjunct)
-    at_start, at_end, on_path = (
-        predicate(x.Compound("and", tuple(parts)), world) for parts in by_part.values()
-    )
+    conditions = (x.Compound("and", tuple(parts)) for parts in by_part.values())
+    at_start, at_end, on_path = (predicate(condition, world) for condition in conditions)
     starts = [k for k, node in enumerate(graph.nodes) if at_start({"source": node["id"]}, node, node)]
 
     @cache

@@ -198,11 +198,9 @@ def pattern(world: World, start: PatternNode, *following: Any) -> Outcome:
 
     def matches() -> Iterator[Item]:
         for route in routes(fitting, steps):
-            nodes_by_label = {
-                label: graph.nodes[node] for label, node in zip(labels, route.nodes, strict=True)
-            }
+            items = dict(zip(labels, map(graph.nodes.__getitem__, route.nodes), strict=True))
             for chosen in product(*route.edges):
-                yield {**nodes_by_label, "relations": [graph.edges.cell("type", edge) for edge in chosen]}
+                yield {**items, "relations": [graph.edges.cell("type", edge) for edge in chosen]}
 
     return Outcome(matches(), skipped)
 

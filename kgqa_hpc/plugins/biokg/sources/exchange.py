@@ -316,9 +316,8 @@ class _Window:
             return value
 
     def malformed(self, reason: str) -> GraphFormatError:
-        return GraphFormatError(
-            f"{self._path.name} line {self.line:,}: not the expected JSON: {reason}", "export it again"
-        )
+        problem = f"{self._path.name} line {self.line:,}: not the expected JSON: {reason}"
+        return GraphFormatError(problem, "export it again")
 
     def _advance(self, end: int) -> None:
         self.line += self._text.count("\n", self._at, end)

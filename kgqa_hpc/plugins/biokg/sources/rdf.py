@@ -193,10 +193,8 @@ class _BoundedXml(io.RawIOBase):
         return piece
 
     def _refused(self, reason: str, limit: Limit) -> GraphFormatError:
-        return GraphFormatError(
-            f"{self._file}: {reason}",
-            f"expand or shorten it with a tool you trust; {limit.variable} sets the limit",
-        )
+        cure = f"expand or shorten it with a tool you trust; {limit.variable} sets the limit"
+        return GraphFormatError(f"{self._file}: {reason}", cure)
 
 
 class Statements:
