@@ -18,17 +18,20 @@ spaces:
 """
 
 
+def imported(tables, name, setting):
+    """A run with the graph of the folder."""
+    graph = f"graph: {{source: oregano, path: {tables}, {setting}}}"
+    (tables / f"{name}.yaml").write_text(f"{graph}\nengine: {{kind: scripted}}\n", encoding="utf-8")
+    kgqa("init", tables / f"{name}.yaml", tables / name)
+    kgqa("import", tables / name)
+    return tables / name
+
+
 @pytest.fixture
 def run(tables, service):
     (tables / "OREGANO_V2.1.tsv").write_text(OREGANO, encoding="utf-8")
     (tables / "recipe.yaml").write_text(RECIPE % service.url, encoding="utf-8")
-    (tables / "c.yaml").write_text(
-        f"graph: {{source: oregano, path: {tables}, min_degree: 1}}\nengine: {{kind: scripted}}\n",
-        encoding="utf-8",
-    )
-    kgqa("init", tables / "c.yaml", tables / "run")
-    kgqa("import", tables / "run")
-    return tables / "run"
+    return imported(tables, "run", "min_degree: 1")
 
 
 @pytest.fixture
@@ -52,13 +55,8 @@ def test_a_run_is_hydrated_and_reports_its_coverage(run, hydrated):
 
 
 def test_names_at_import_come_from_local_tables_alone(run, tables, service):
-    (tables / "c2.yaml").write_text(
-        f"graph: {{source: oregano, path: {tables}, hydrate: recipe.yaml}}\nengine: {{kind: scripted}}\n",
-        encoding="utf-8",
-    )
-    kgqa("init", tables / "c2.yaml", tables / "run2")
-    kgqa("import", tables / "run2")
-    assert "Imatinib" in read_graph(tables / "run2" / "kg.h5").names.tolist()
+    named = imported(tables, "run2", "hydrate: recipe.yaml")
+    assert "Imatinib" in read_graph(named / "kg.h5").names.tolist()
     assert service.asked == []
 
 
