@@ -21,15 +21,8 @@ import numpy as np
 import pandas as pd
 
 from kgqa_hpc.errors import InputError
-from kgqa_hpc.plugins.evaluation.agreement import (
-    Floats,
-    agreement_table,
-    estimate,
-    interval_text,
-    make_votes,
-    rank_test,
-    ratio,
-)
+from kgqa_hpc.plugins.evaluation import agreement
+from kgqa_hpc.plugins.evaluation.agreement import Floats
 from kgqa_hpc.plugins.evaluation.ratings import ACCEPTABLE, ANSWER_CRITERIA, HIGHEST, LOWEST, Ratings
 from kgqa_hpc.store.atomic import make_folder, write_file
 from kgqa_hpc.text.plain_text import aligned, plain_line
@@ -99,7 +92,7 @@ def _answer_kinds(scores: pd.DataFrame) -> pd.DataFrame:
 def _mean(values: pd.Series, ids: pd.Series, seed: int) -> dict[str, Any]:
     """The mean of ratings with its interval; a resample draws an item with all its ratings."""
     sums = values.groupby(ids[values.index], sort=False).agg(["sum", "size"]).to_numpy(np.float64)
-    return estimate(lambda weights: ratio(*(weights @ sums).T), len(sums), seed=seed)
+    return agreement.estimate(lambda weights: agreement.ratio(*(weights @ sums).T), len(sums), seed=seed)
 
 
 def _means(scores: pd.DataFrame) -> dict[str, float | None]:
@@ -151,7 +144,7 @@ def _compared(groups: Groups) -> dict[str, Any] | None:
     results = {}
     for name, pair in samples.items():
         if all(map(len, pair)):
-            results[name] = dict(zip(("u", "p", "cliffs_delta"), rank_test(*pair), strict=True))
+            results[name] = dict(zip(("u", "p", "cliffs_delta"), agreement.rank_test(*pair), strict=True))
     return results
 
 
@@ -169,7 +162,8 @@ def _agreed(ratings: Ratings, model: Ratings | None, seed: int) -> dict[str, Any
         table = scores[name].unstack("annotator").reindex(index=items, columns=judges)
         values = sorted({*LEVELS, *scores[name].dropna()})
         rows = table.astype(object).where(table.notna(), None).to_numpy().tolist()
-        results[name] = agreement_table(make_votes(rows, list(judges), values), "ordinal", seed=seed)
+        votes = agreement.make_votes(rows, list(judges), values)
+        results[name] = agreement.agreement_table(votes, "ordinal", seed=seed)
     return results
 
 
@@ -211,7 +205,10 @@ def render(document: dict[str, Any]) -> str:
     if agreed := document["agreement"]:
         rows = [("criterion", "items", "alpha (ordinal)", "Fleiss", "AC1")]
         for name, row in agreed.items():
-            texts = (interval_text(row[key]) for key in ("krippendorff_alpha", "fleiss_kappa", "gwet_ac1"))
+            texts = (
+                agreement.interval_text(row[key])
+                for key in ("krippendorff_alpha", "fleiss_kappa", "gwet_ac1")
+            )
             rows.append((name, row["voted_twice"], *texts))
         lines += ["", "agreement between annotators (95 % intervals):", *aligned(rows)]
     return "\n".join([*lines, *(["", *document["notes"]] if document["notes"] else [])])
