@@ -14,7 +14,6 @@ from kgqa_hpc.terminal import note
 from kgqa_hpc.text.plain_text import aligned
 
 human = typer.Typer(
-    name="human",
     help="Human evaluation: draw a sample of the pairs to rate, and analyse the ratings.",
     no_args_is_help=True,
 )

@@ -254,10 +254,8 @@ def render(document: dict[str, Any]) -> str:
         cells = [row["best"], row["other"], f"{row['difference']:.2f}", f"{row['u']:,.1f}", f"{row['p']:.4g}"]
         cells += [f"{row['p_holm']:.4g}", f"{row['delta']:.2f}", "-" if paired is None else f"{paired:.4g}"]
         compared.append(cells)
-    lines = [
-        f"{document['anchors']:,} anchors, {len(document['variants'])} variants, {pairing}; "
-        f"score 0 to {len(document['criteria'])}"
-    ]
+    size = f"{document['anchors']:,} anchors, {len(document['variants'])} variants"
+    lines = [f"{size}, {pairing}; score 0 to {len(document['criteria'])}"]
     for table in (rows, compared):
         table.insert(1, ["---"] * len(table[0]))
         lines += ["", *("| " + " | ".join(cells) + " |" for cells in table)]

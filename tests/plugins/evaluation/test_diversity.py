@@ -162,9 +162,8 @@ def test_without_umap_the_curves_are_drawn_alone(
 
 
 NO_TORCH = any(importlib.util.find_spec(name) is None for name in ("torch", "transformers"))
-needs_torch = pytest.mark.skipif(
-    NO_TORCH, reason="TORCH AND TRANSFORMERS ARE NOT INSTALLED (extra: embeddings)"
-)
+WHY = "TORCH AND TRANSFORMERS ARE NOT INSTALLED (extra: embeddings)"
+needs_torch = pytest.mark.skipif(NO_TORCH, reason=WHY)
 QUESTIONS = ["which gene causes heart?", "which drug binds gene", "skin", "kidney nerve kidney nerve kidney"]
 
 

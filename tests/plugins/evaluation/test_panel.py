@@ -44,10 +44,9 @@ def test_a_better_judge_weighs_more_and_a_coin_nothing() -> None:
 
 def lines(votes: list[dict[str, bool | None]]) -> list[dict[str, Any]]:
     """Records with these verdicts; None is a judge without a vote."""
-    return [
-        {"id": str(i), "verdicts": {name: {"ok": v} if v is not None else {} for name, v in row.items()}}
-        for i, row in enumerate(votes)
-    ]
+    verdict = {True: {"ok": True}, False: {"ok": False}, None: {}}
+    rows = ({name: verdict[vote] for name, vote in row.items()} for row in votes)
+    return [{"id": str(i), "verdicts": row} for i, row in enumerate(rows)]
 
 
 def test_the_table_counts_what_each_judge_and_each_rule_accepts(tmp_path: Path) -> None:

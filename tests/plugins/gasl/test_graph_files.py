@@ -10,16 +10,11 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from kgqa_hpc.errors import GraphFormatError, InputError
-from kgqa_hpc.plugins.gasl.graph import Graph, PropertyGraph, from_run, read_tables
+from kgqa_hpc.plugins.gasl.graph import Graph, from_run, read_tables
 from tests.families.conftest import graph_of
+from tests.plugins.gasl.conftest import read
 
 NODES, EDGES = "id,name,type\n", "source_id,target_id,type\n"
-
-
-def read(folder: Path, nodes: str, edges: str = EDGES) -> PropertyGraph:
-    (folder / "nodes.csv").write_text(nodes, encoding="utf-8")
-    (folder / "edges.csv").write_text(edges, encoding="utf-8")
-    return read_tables(folder / "nodes.csv", folder / "edges.csv")
 
 
 @pytest.mark.parametrize(

@@ -22,11 +22,9 @@ def random_graph(seed: int, graph_of: GraphOf) -> tuple[list[str], list[Edge], P
     chance = random.Random(seed)
     nodes = [f"n{k}" for k in chance.sample(range(7), 7)]
     edges = [(chance.choice(nodes), chance.choice(nodes), chance.choice("ab")) for _ in range(14)]
-    graph = graph_of(
-        ["id,name,type", *(f"{node},{node},{'even' if int(node[1]) % 2 == 0 else 'odd'}" for node in nodes)],
-        ["source_id,target_id,type", *(",".join(edge) for edge in edges)],
-    )
-    return nodes, edges, graph
+    rows = [f"{node},{node},{'odd' if int(node[1]) % 2 else 'even'}" for node in nodes]
+    links = [",".join(edge) for edge in edges]
+    return nodes, edges, graph_of(["id,name,type", *rows], ["source_id,target_id,type", *links])
 
 
 def choices(edges: list[Edge], first: str, last: str, direction: str) -> list[int]:

@@ -16,11 +16,10 @@ from kgqa_hpc.prompts.files import shipped_prompts
 from tests.plugins.literature.builders import index
 from tests.record_runs import jsonl, made_run
 
+NO_ENGINE = importlib.util.find_spec("xllamacpp") is None
 pytestmark = [
     pytest.mark.slow,  # half a minute on a quiet core
-    pytest.mark.skipif(
-        importlib.util.find_spec("xllamacpp") is None, reason="NO EMBEDDED ENGINE (extra: cpu)"
-    ),
+    pytest.mark.skipif(NO_ENGINE, reason="NO EMBEDDED ENGINE (extra: cpu)"),
 ]
 TEXTS = {
     "1": "ATP7B carries copper out of liver cells into the bile. Without it copper stays in the liver.",
