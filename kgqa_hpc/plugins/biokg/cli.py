@@ -15,10 +15,7 @@ _ODD = ("duplicates", "overlong", "identifiers", "control_characters", "undersco
 
 def hydrate(
     run: Run,
-    recipe: Annotated[
-        Path | None,
-        typer.Option(help="Recipe file; default: graph.hydrate."),
-    ] = None,
+    recipe: Annotated[Path | None, typer.Option(help="Recipe file; default: graph.hydrate.")] = None,
     web: Annotated[bool, typer.Option("--web", help="Also query the web services of the recipe.")] = False,
     trust_config: TrustConfig = False,
     as_json: AsJson = False,

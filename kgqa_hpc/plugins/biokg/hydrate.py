@@ -150,9 +150,8 @@ class _Work:
             return "", _NO_ORIGIN
         text, table, date = named
         space = self._recipe.spaces[source.space]
-        name = cleaned(
-            text, [node_id, key], rules, counts, underscores=space.underscores, suffixes=space.suffixes
-        )
+        extra: Any = {"underscores": space.underscores, "suffixes": space.suffixes}
+        name = cleaned(text, [node_id, key], rules, counts, **extra)
         return name, (source.space, key, table, date)
 
     def _coverage(self, kind: str, by_space: Counter[str], counts: Counter[str]) -> dict[str, Any]:
@@ -176,20 +175,16 @@ class _Work:
 
     def result(self) -> KnowledgeGraph:
         """The graph with its names and their origin."""
-        replaced = [g if g and g != n else "" for g, n in zip(self._given, self._names, strict=True)]
-        columns = dict(zip(_COLUMNS, zip(*self._origin, strict=True), strict=False)) | {
-            "given_name": replaced
-        }
-        arrays = {
-            name: pa.array([value or None for value in values], pa.large_string())
-            for name, values in columns.items()
-            if any(values)
-        }
+        replaced = (g if g and g != n else "" for g, n in zip(self._given, self._names, strict=True))
+        columns = dict(zip(_COLUMNS, zip(*self._origin, strict=True), strict=False))
+        columns["given_name"] = tuple(replaced)
         properties = {k: c for k, c in self._graph.node_properties.items() if k not in columns}
+        for name, values in columns.items():
+            if any(values):
+                properties[name] = pa.array([value or None for value in values], pa.large_string())
         attributes = {**self._graph.attributes, "hydration_recipe_sha256": self._recipe.sha256}
-        return dataclasses.replace(
-            self._graph, names=self._names, node_properties={**properties, **arrays}, attributes=attributes
-        )
+        changes: Any = {"names": self._names, "node_properties": properties, "attributes": attributes}
+        return dataclasses.replace(self._graph, **changes)
 
 
 def _given_names(graph: KnowledgeGraph) -> list[str]:

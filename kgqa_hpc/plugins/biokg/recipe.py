@@ -10,7 +10,7 @@ from __future__ import annotations
 import datetime
 from os.path import expanduser
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from pydantic import BeforeValidator, Field, ValidationError, model_validator
 
@@ -47,9 +47,8 @@ class Resolver(Settings):
         return self
 
 
-def _text_of_date(value: Any) -> Any:
-    """The text of a date that YAML has read as one, as of 2024-12-03 without quotes."""
-    return str(value) if isinstance(value, datetime.date) else value
+# YAML reads 2024-12-03 without quotes as a date.
+_TEXT_OF_DATE = BeforeValidator(lambda value: str(value) if isinstance(value, datetime.date) else value)
 
 
 class Space(Settings):
@@ -62,9 +61,7 @@ class Space(Settings):
     name: str = Field("name", description="The column or key of the name.")
     prefixes: list[str] = Field(default_factory=list, description="CURIE prefixes to remove from ids.")
     uri: str | None = Field(None, description="Prefix of the space's IRIs.")
-    date: Annotated[str, BeforeValidator(_text_of_date)] = Field(
-        "", description="Date of the table, recorded with each name."
-    )
+    date: Annotated[str, _TEXT_OF_DATE] = Field("", description="Date of the table, recorded with each name.")
     licence: str = Field(description="Licence of the names.")
     suffixes: list[str] = Field(default_factory=list, description="Suffixes to remove from names.")
     underscores: bool = Field(False, description="Replace underscores in names by blanks.")

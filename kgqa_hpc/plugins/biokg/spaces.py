@@ -175,9 +175,8 @@ def _json_object(space: Space, path: Path) -> Iterator[tuple[str, str]]:
         content = parse_json(data)
     except orjson.JSONDecodeError as problem:
         line = 1 + data[: problem.pos].count(b"\n")
-        raise GraphFormatError(
-            f"{path.name} line {line:,}: not JSON: {problem.msg}", "export it again"
-        ) from None
+        text = f"{path.name} line {line:,}: not JSON: {problem.msg}"
+        raise GraphFormatError(text, "export it again") from None
     rows = content.items() if isinstance(content, dict) else ((None, item) for item in content)
     for key, value in rows:
         if isinstance(value, dict):

@@ -130,20 +130,17 @@ def agreement_table(votes: Votes, level: Level = "nominal", **sampling: int) -> 
     counts = (rows[:, :, None] == np.arange(len(categories))).sum(axis=1).astype(np.float64)
     statistics = {name: _chance_corrected(counts, name) for name in COEFFICIENTS}
     statistics["krippendorff_alpha"] = _alpha(counts, categories, level)
-    cohen = {
-        (a, b): cohen_statistic(rows[:, a], rows[:, b], len(categories))
-        for a, b in combinations(range(len(judges)), 2)
-    }
+    cohen = []
+    for a, b in combinations(range(len(judges)), 2):
+        statistic = cohen_statistic(rows[:, a], rows[:, b], len(categories))
+        cohen.append({"judges": [judges[a], judges[b]], **estimate(statistic, items, **sampling)})
     return {
         "judges": list(judges),
         "items": len(codes),
         "voted_twice": int(((codes != MISSING).sum(axis=1) >= 2).sum()),
         "level": level,
         **{name: estimate(statistic, items, **sampling) for name, statistic in statistics.items()},
-        "cohen_kappa": [
-            {"judges": [judges[a], judges[b]], **estimate(statistic, items, **sampling)}
-            for (a, b), statistic in cohen.items()
-        ],
+        "cohen_kappa": cohen,
     }
 
 

@@ -21,15 +21,8 @@ import numpy as np
 import pandas as pd
 
 from kgqa_hpc.errors import InputError
-from kgqa_hpc.plugins.evaluation.agreement import (
-    Floats,
-    agreement_table,
-    estimate,
-    interval_text,
-    make_votes,
-    rank_test,
-    ratio,
-)
+from kgqa_hpc.plugins.evaluation import agreement
+from kgqa_hpc.plugins.evaluation.agreement import Floats
 from kgqa_hpc.plugins.evaluation.ratings import ACCEPTABLE, ANSWER_CRITERIA, HIGHEST, LOWEST, Ratings
 from kgqa_hpc.store.atomic import make_folder, write_file
 from kgqa_hpc.text.plain_text import aligned, plain_line
@@ -89,19 +82,17 @@ def rating_groups(ratings: Ratings) -> dict[str, pd.DataFrame]:
     return {"all": scores, "accepted": scores[accepted.eq(True)], "rejected": scores[accepted.eq(False)]}
 
 
-def answer_triples(scores: pd.DataFrame) -> Floats:
-    """Scores for the three criteria of the answer, of the ratings that have all three, (n, 3)."""
-    return _whole(scores).to_numpy()
-
-
-def _whole(scores: pd.DataFrame) -> pd.DataFrame:
-    return scores.reindex(columns=list(ANSWER_CRITERIA)).dropna()
+def _answer_kinds(scores: pd.DataFrame) -> pd.DataFrame:
+    """Minimum, average and rounded average over the answer's three criteria, of the ratings that have all three."""
+    whole = scores.reindex(columns=list(ANSWER_CRITERIA)).dropna()
+    average, lowest = whole.sum(axis=1) / len(ANSWER_CRITERIA), whole.min(axis=1)
+    return pd.DataFrame({"minimum": lowest, "average": average, "rounded_average": np.rint(average)})
 
 
 def _mean(values: pd.Series, ids: pd.Series, seed: int) -> dict[str, Any]:
     """The mean of ratings with its interval; a resample draws an item with all its ratings."""
     sums = values.groupby(ids[values.index], sort=False).agg(["sum", "size"]).to_numpy(np.float64)
-    return estimate(lambda weights: ratio(*(weights @ sums).T), len(sums), seed=seed)
+    return agreement.estimate(lambda weights: agreement.ratio(*(weights @ sums).T), len(sums), seed=seed)
 
 
 def _means(scores: pd.DataFrame) -> dict[str, float | None]:
@@ -110,10 +101,8 @@ def _means(scores: pd.DataFrame) -> dict[str, float | None]:
 
 
 def _answer_scores(scores: pd.DataFrame, ids: pd.Series, seed: int) -> dict[str, Any]:
-    """Minimum, average and rounded average over the answer's three criteria (Figure 12)."""
-    whole = _whole(scores)
-    average, lowest = whole.sum(axis=1) / len(ANSWER_CRITERIA), whole.min(axis=1)
-    kinds = pd.DataFrame({"minimum": lowest, "average": average, "rounded_average": np.rint(average)})
+    """Means and shares of the three scores of an answer (Figure 12)."""
+    kinds = _answer_kinds(scores)
     reached = {level: kinds >= level for level in LEVELS}
     shares = {level: _means(rows) for level, rows in reached.items()}
     return {
@@ -151,11 +140,11 @@ def _compared(groups: Groups) -> dict[str, Any] | None:
     if not sides or any(side.empty for side in sides):
         return None
     samples = {str(name): [side[name].dropna().to_numpy() for side in sides] for name in sides[0]}
-    samples["minimum of the answer"] = [answer_triples(side).min(axis=1, initial=HIGHEST) for side in sides]
+    samples["minimum of the answer"] = [_answer_kinds(side)["minimum"].to_numpy() for side in sides]
     results = {}
     for name, pair in samples.items():
         if all(map(len, pair)):
-            results[name] = dict(zip(("u", "p", "cliffs_delta"), rank_test(*pair), strict=True))
+            results[name] = dict(zip(("u", "p", "cliffs_delta"), agreement.rank_test(*pair), strict=True))
     return results
 
 
@@ -173,7 +162,8 @@ def _agreed(ratings: Ratings, model: Ratings | None, seed: int) -> dict[str, Any
         table = scores[name].unstack("annotator").reindex(index=items, columns=judges)
         values = sorted({*LEVELS, *scores[name].dropna()})
         rows = table.astype(object).where(table.notna(), None).to_numpy().tolist()
-        results[name] = agreement_table(make_votes(rows, list(judges), values), "ordinal", seed=seed)
+        votes = agreement.make_votes(rows, list(judges), values)
+        results[name] = agreement.agreement_table(votes, "ordinal", seed=seed)
     return results
 
 
@@ -215,7 +205,10 @@ def render(document: dict[str, Any]) -> str:
     if agreed := document["agreement"]:
         rows = [("criterion", "items", "alpha (ordinal)", "Fleiss", "AC1")]
         for name, row in agreed.items():
-            texts = (interval_text(row[key]) for key in ("krippendorff_alpha", "fleiss_kappa", "gwet_ac1"))
+            texts = (
+                agreement.interval_text(row[key])
+                for key in ("krippendorff_alpha", "fleiss_kappa", "gwet_ac1")
+            )
             rows.append((name, row["voted_twice"], *texts))
         lines += ["", "agreement between annotators (95 % intervals):", *aligned(rows)]
     return "\n".join([*lines, *(["", *document["notes"]] if document["notes"] else [])])
@@ -313,15 +306,11 @@ def _criteria(figure: Figure, groups: Groups, criteria: Sequence[str], draw: Cal
 def _answer(figure: Figure, groups: Groups) -> None:
     """Minimum and rounded average of the answer's three scores as bars, and the share of pairs at or above a score."""
     panels: Any = figure.subplots(1, 2, sharey=True)
-    by_group = {name: answer_triples(scores) for name, scores in groups.items()}
-    triples = {name: three for name, three in by_group.items() if len(three)}
-    kinds = {
-        "minimum": {name: three.min(axis=1) for name, three in triples.items()},
-        "rounded average": {name: np.rint(three.mean(axis=1)) for name, three in triples.items()},
-    }
-    for axes, (title, kind_triples) in zip(panels, kinds.items(), strict=True):
-        for j, (name, scores) in enumerate(kind_triples.items()):
-            width = 0.8 / len(groups)
+    by_group = {name: _answer_kinds(scores) for name, scores in groups.items()}
+    width = 0.8 / len(groups)
+    for axes, kind in zip(panels, ("minimum", "rounded_average"), strict=True):
+        rated = [(name, kinds[kind]) for name, kinds in by_group.items() if len(kinds)]
+        for j, (name, scores) in enumerate(rated):
             positions = np.array(LEVELS) + (j - (len(groups) - 1) / 2) * width
             shares = [100 * float((scores == k).mean()) for k in LEVELS]
             label = f"{name} (n = {len(groups[name])})"
@@ -333,7 +322,7 @@ def _answer(figure: Figure, groups: Groups) -> None:
             look: Any = {**SMALL, "ha": side, "color": TEXT_COLOURS[name]}
             for level, share in zip(LEVELS, cumulated, strict=True):
                 axes.annotate(f"{share:.1f}", (level, share), offset, **look)
-        axes.set_title(f"{title} of the three answer scores", fontsize=9, pad=18)
+        axes.set_title(f"{kind.replace('_', ' ')} of the three answer scores", fontsize=9, pad=18)
         label = "score (line: share with at least this score)"
         axes.set(xlabel=label, ylim=(0, 118), yticks=range(0, 101, 20))
     panels[0].set_ylabel("% of ratings")

@@ -14,7 +14,6 @@ from kgqa_hpc.terminal import note
 from kgqa_hpc.text.plain_text import aligned
 
 human = typer.Typer(
-    name="human",
     help="Human evaluation: draw a sample of the pairs to rate, and analyse the ratings.",
     no_args_is_help=True,
 )
@@ -86,8 +85,7 @@ def study(
     config: Config,
     run: Run,
     price: Annotated[
-        tuple[float, float] | None,
-        typer.Option(metavar="READ WRITTEN", help="Price of a million tokens."),
+        tuple[float, float] | None, typer.Option(metavar="READ WRITTEN", help="Price of a million tokens.")
     ] = None,
     threads: Threads = None,
     as_json: AsJson = False,
@@ -247,8 +245,7 @@ def calibrate(
 def panel(
     source: Source,
     column: Annotated[
-        list[str] | None,
-        typer.Option(help="Compare these columns of labels instead of verdicts."),
+        list[str] | None, typer.Option(help="Compare these columns of labels instead of verdicts.")
     ] = None,
     seed: Seed = 0,
     as_json: AsJson = False,

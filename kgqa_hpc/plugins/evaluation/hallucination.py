@@ -16,10 +16,13 @@ from kgqa_hpc.plugins.evaluation.judges import wilson
 from kgqa_hpc.plugins.evaluation.records import read_votes, records
 from kgqa_hpc.text.plain_text import aligned
 
-SUMMARIES = {
-    "mean_of_factors": "mean of the judges' factors",
-    "ratio_of_means": "ratio of the mean rates",
-}
+SUMMARIES = {"mean_of_factors": "mean of the judges' factors", "ratio_of_means": "ratio of the mean rates"}
+
+
+def _summaries(before: Floats, after: Floats) -> list[Floats]:
+    """Both summaries of rates (…, judges), in the order of SUMMARIES; not finite where a rate after is 0."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return [(before / after).mean(axis=-1), before.mean(axis=-1) / after.mean(axis=-1)]
 
 
 def audit(
@@ -49,22 +52,19 @@ def audit(
         shares = dict(zip(judges, map(wilson, failed, judged), strict=True))
         rates[side] = {name: share["value"] or 0.0 for name, share in shares.items()}
         intervals[side] = {name: [share["low"], share["high"]] for name, share in shares.items()}
-    rate_pairs = zip(rates["before"].values(), rates["after"].values(), strict=True)
-    factors = [rate / rate_after if rate_after else None for rate, rate_after in rate_pairs]
-    finite = [factor for factor in factors if factor is not None]
     mean_before, mean_after = (sum(side.values()) / len(judges) for side in rates.values())
-    mean_of_factors = sum(finite) / len(finite) if len(finite) == len(factors) else None
-    ratio_of_means = mean_before / mean_after if mean_after else None
+    summaries = _summaries(*(np.array([*side.values()]) for side in rates.values()))
+    factors = [float(factor) if np.isfinite(factor) else None for factor in summaries]
+    texts = (f"{words} {_times(factor)}" for words, factor in zip(SUMMARIES.values(), factors, strict=True))
+    after_of = rates["after"]
     return {
         **rates,
-        "factors": dict(zip(judges, factors, strict=True)),
+        "factors": {n: rate / after_of[n] if after_of[n] else None for n, rate in rates["before"].items()},
         "mean_before": mean_before,
         "mean_after": mean_after,
-        "mean_of_factors": mean_of_factors,
-        "ratio_of_means": ratio_of_means,
+        **dict(zip(SUMMARIES, factors, strict=True)),
         "text": f"hallucination rate {mean_before:.4g} before, {mean_after:.4g} after "
-        f"(mean of {len(judges)} judges); mean of the judges' factors "
-        f"{_times(mean_of_factors)}, ratio of the mean rates {_times(ratio_of_means)}",
+        f"(mean of {len(judges)} judges); {', '.join(texts)}",
         "pairs": {side: len(votes) for side, votes in sides.items()},
         "intervals": {**intervals, **_intervals(list(sides.values()), resamples, seed)},
         "panel_checked": panel is not None,
@@ -91,14 +91,11 @@ def _intervals(votes: Sequence[Codes], resamples: int, seed: int) -> dict[str, l
     rates: list[Floats] = []  # (resamples, judges) before and after
     for codes in votes:
         samples = (codes[rng.integers(0, len(codes), len(codes))] for _ in range(resamples))
-        rates.append(
-            np.array([(s == 0).sum(axis=0) / np.maximum((s != MISSING).sum(axis=0), 1) for s in samples])
-        )
-    with np.errstate(divide="ignore", invalid="ignore"):
-        factors = (rates[0] / rates[1]).mean(axis=1), rates[0].mean(axis=1) / rates[1].mean(axis=1)
+        shares = [(s == 0).sum(axis=0) / np.maximum((s != MISSING).sum(axis=0), 1) for s in samples]
+        rates.append(np.array(shares))
     return {
         name: np.quantile(values, ENDS).tolist() if np.isfinite(values).all() else None
-        for name, values in zip(SUMMARIES, factors, strict=True)
+        for name, values in zip(SUMMARIES, _summaries(*rates), strict=True)
     }
 
 
@@ -114,9 +111,8 @@ def render(document: dict[str, Any]) -> str:
     lines = aligned(rows)
     for name, words in SUMMARIES.items():
         ends = document["intervals"][name]
-        interval = (
-            f"{ends[0]:.1f} to {ends[1]:.1f}" if ends else "no upper end: some resamples have none left"
-        )
+        interval = "no upper end: some resamples have none left"
+        interval = f"{ends[0]:.1f} to {ends[1]:.1f}" if ends else interval
         lines.append(f"{words}: {_times(document[name])} (95 %: {interval})")
     if not document["panel_checked"]:
         lines.append("Nobody checked that these judges did not clean: give the run that cleaned as --panel.")

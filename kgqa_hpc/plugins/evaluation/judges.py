@@ -21,21 +21,8 @@ from numpy.typing import NDArray
 from kgqa_hpc import intervals
 from kgqa_hpc.errors import InputError
 from kgqa_hpc.intervals import Z95
-from kgqa_hpc.plugins.evaluation.agreement import (
-    COEFFICIENTS,
-    MISSING,
-    Codes,
-    Floats,
-    Statistic,
-    Votes,
-    agreement_table,
-    cohen_statistic,
-    estimate,
-    interval,
-    interval_text,
-    make_votes,
-    ratio,
-)
+from kgqa_hpc.plugins.evaluation import agreement
+from kgqa_hpc.plugins.evaluation.agreement import MISSING, Codes, Floats, Statistic, Votes
 from kgqa_hpc.plugins.evaluation.records import read_votes, records
 from kgqa_hpc.text.plain_text import aligned, plain_line
 
@@ -63,24 +50,24 @@ def measure(decision: Codes, truth: Truth, **sampling: int) -> dict[str, Any]:
         "recall": wilson(right, good),
         "specificity": wilson(refused, refused + wrong),
         "accuracy": wilson(right + refused, items),
-        "kappa": estimate(kappa_statistic(decision, truth), len(truth), **sampling),
+        "kappa": agreement.estimate(kappa_statistic(decision, truth), len(truth), **sampling),
         "kappa_error": kappa_error((right + refused) / items, chance) if chance < 1 else None,
     }
 
 
 def wilson(part: int, whole: int) -> dict[str, Any]:
     """A share with Wilson's score interval; undefined for 0 of 0."""
-    return interval(*intervals.wilson(part, whole))
+    return agreement.interval(*intervals.wilson(part, whole))
 
 
 def kappa_statistic(decision: Codes, truth: Truth) -> Statistic:
     """Cohen's kappa of decisions and truth over weighted items."""
-    return cohen_statistic(decision, truth.astype(np.int64), 2)
+    return agreement.cohen_statistic(decision, truth.astype(np.int64), 2)
 
 
-def kappa_error(agreement: float, chance: float) -> float:
+def kappa_error(observed: float, chance: float) -> float:
     """The standard error of kappa for one rating; divide by the root of their number (Cohen 1960). `chance` < 1."""
-    return sqrt(agreement * (1 - agreement)) / (1 - chance)
+    return sqrt(observed * (1 - observed)) / (1 - chance)
 
 
 # Two balanced judges that agree by chance only: the widest interval to plan for with shares near 1/2.
@@ -111,9 +98,9 @@ def auc(scores: Floats, truth: Truth, **sampling: int) -> dict[str, Any]:
     def statistic(weights: Floats) -> Floats:
         above, below = weights @ good, weights @ bad
         wins = (above * (np.cumsum(below, axis=1) - below / 2)).sum(axis=1)
-        return ratio(wins, above.sum(axis=1) * below.sum(axis=1))
+        return agreement.ratio(wins, above.sum(axis=1) * below.sum(axis=1))
 
-    return estimate(statistic, len(scores), **sampling)
+    return agreement.estimate(statistic, len(scores), **sampling)
 
 
 def length_preference(verdicts: Codes, truth: Truth, lengths: Floats, **sampling: int) -> dict[str, Any]:
@@ -197,7 +184,7 @@ def panel_table(source: Path, *, seed: int = 0) -> dict[str, Any]:
     """
     votes, judges = read_votes(source)
     several = len(judges) > 1
-    agreed = agreement_table(Votes(votes, judges, (False, True)), seed=seed)
+    agreed = agreement.agreement_table(Votes(votes, judges, (False, True)), seed=seed)
     return {
         "records": len(votes),
         "judges": {name: _row(votes[:, j]) for j, name in enumerate(judges)},
@@ -219,7 +206,7 @@ def render(document: dict[str, Any]) -> str:
     rows = [("judge or rule", "accepted", "rejected", "missing", "share")]
     for name, entry in {**document["judges"], **document["rules"]}.items():
         accepted, rejected, missing = (f"{entry[key]:,}" for key in ("accepted", "rejected", "missing"))
-        rows.append((name, accepted, rejected, missing, interval_text(entry["share"])))
+        rows.append((name, accepted, rejected, missing, agreement.interval_text(entry["share"])))
     lines = [f"{document['records']:,} records", "", *aligned(rows)]
     lines += [
         f"{' and '.join(entry['judges'])}: both accept {entry['both']:,}, only the first {entry['only_first']:,}, "
@@ -233,9 +220,9 @@ def render(document: dict[str, Any]) -> str:
 
 def _coefficients(table: dict[str, Any]) -> list[str]:
     """A line for each coefficient of `agreement_table`, and for Cohen's kappa of every two."""
-    entries = [(words, table[key]) for key, words in COEFFICIENTS.items()]
+    entries = [(words, table[key]) for key, words in agreement.COEFFICIENTS.items()]
     entries += [(f"Cohen's kappa of {' and '.join(pair['judges'])}", pair) for pair in table["cohen_kappa"]]
-    return [f"{words}: {interval_text(entry)}" for words, entry in entries]
+    return [f"{words}: {agreement.interval_text(entry)}" for words, entry in entries]
 
 
 def label_table(source: Path, columns: Sequence[str], *, seed: int = 0) -> dict[str, Any]:
@@ -251,7 +238,7 @@ def label_table(source: Path, columns: Sequence[str], *, seed: int = 0) -> dict[
     table = pd.DataFrame(rows, columns=columns, dtype=object)
     if len(empty := table.columns[table.isna().all()]):
         raise InputError(f"{source}: no record has a label in {empty[0]}", "name a column of its records")
-    votes = make_votes(rows, columns)
+    votes = agreement.make_votes(rows, columns)
     labels = list(votes.categories)
     counted = {
         column: {
@@ -265,7 +252,7 @@ def label_table(source: Path, columns: Sequence[str], *, seed: int = 0) -> dict[
         both = pd.crosstab(table[a], table[b]).reindex(labels, columns=labels, fill_value=0)
         missing = len(rows) - int(both.to_numpy().sum())
         confused.append({"columns": [a, b], "counts": both.to_dict("index"), "missing": missing})
-    agreed = agreement_table(votes, seed=seed)
+    agreed = agreement.agreement_table(votes, seed=seed)
     sizes = {"records": len(rows), "labels": labels}
     return {**sizes, "columns": counted, "confusion": confused, "agreement": agreed}
 

@@ -115,10 +115,8 @@ def _rows(path: Path, names: list[str], reader: Iterator[list[str]]) -> Iterator
             if not any(row):
                 continue
             if len(row) != len(names):
-                raise InputError(
-                    f"{path} line {line}: {len(row)} cells, but the header names {len(names)}",
-                    "quote cells that hold the delimiter or a line break",
-                )
+                problem = f"{path} line {line}: {len(row)} cells, but the header names {len(names)}"
+                raise InputError(problem, "quote cells that hold the delimiter or a line break")
             yield line, {name: unguard(cell) for name, cell in zip(names, row, strict=True)}
     except csv.Error as problem:
         raise InputError(f"{path} near line {line + 1}: {problem}", "save it as a CSV file again") from None

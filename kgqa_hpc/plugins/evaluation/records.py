@@ -136,9 +136,8 @@ def read_verdicts(ratings: Ratings, sources: Sequence[Path], features: Sequence[
     judges = tuple(dict.fromkeys(name for row in opinions.values() for name in row if name != DECISION))
     for name in features:
         if not any(judge == name or judge.endswith(f"/{name}") for judge in judges):
-            raise InputError(
-                f"--feature {name}: no rated record has it", f"their judges: {', '.join(judges)}"
-            )
+            cure = f"their judges: {', '.join(judges)}"
+            raise InputError(f"--feature {name}: no rated record has it", cure)
     absent = Opinion(None, None)
     table = [[row.get(name, absent) for name in (*judges, DECISION)] for row in opinions.values()]
     votes = np.array([[judgement.code for judgement in row] for row in table], dtype=np.int64)

@@ -78,10 +78,8 @@ PERTURBATIONS: dict[str, Callable[[_Record], dict[str, Any] | None]] = {
 
 def perturbed(record: _Record, names: list[str]) -> list[dict[str, Any]]:
     """The record under each perturbation, with a marked id; those without effect (one sentence) are left out."""
-    variants = ((name, PERTURBATIONS[name](record)) for name in names)
-    return [
-        {**variant, "id": f"{record['id']}{MARK}{name}"} for name, variant in variants if variant is not None
-    ]
+    variants = ((PERTURBATIONS[name](record), f"{record['id']}{MARK}{name}") for name in names)
+    return [{**variant, "id": marked} for variant, marked in variants if variant is not None]
 
 
 def compare_verdicts(first: Codes, second: Codes, **sampling: int) -> dict[str, Any]:

@@ -67,9 +67,8 @@ def read_pairs(predictions: Path, references: Path, *, missing: Literal["error",
     if not expected:
         raise InputError(f"{references}: holds no references")
     if strangers := predicted.keys() - expected.keys():
-        raise InputError(
-            f"{predictions}: id {min(strangers)!r} has no reference", "are these the same items?"
-        )
+        problem = f"{predictions}: id {min(strangers)!r} has no reference"
+        raise InputError(problem, "are these the same items?")
     lacking = [item for item in expected if item not in predicted]
     if lacking and missing == "error":
         example = f"the first is {lacking[0]!r}"

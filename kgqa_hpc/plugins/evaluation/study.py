@@ -205,11 +205,10 @@ def compare(scores: Mapping[str, ArrayLike], *, paired: bool) -> list[Comparison
     if paired:
         p_paired = [wilcoxon_signed_rank(top, sample) for sample in samples]
         pairs = list(zip(p_paired, holm(p_paired), strict=True))
+    columns = zip(rivals, samples, tests, corrected, pairs, strict=True)
     return [
         Comparison(best, rival, u, p, p_holm, delta, float(top.mean() - sample.mean()), *pair)
-        for rival, sample, (u, p, delta), p_holm, pair in zip(
-            rivals, samples, tests, corrected, pairs, strict=True
-        )
+        for rival, sample, (u, p, delta), p_holm, pair in columns
     ]
 
 
@@ -255,10 +254,8 @@ def render(document: dict[str, Any]) -> str:
         cells = [row["best"], row["other"], f"{row['difference']:.2f}", f"{row['u']:,.1f}", f"{row['p']:.4g}"]
         cells += [f"{row['p_holm']:.4g}", f"{row['delta']:.2f}", "-" if paired is None else f"{paired:.4g}"]
         compared.append(cells)
-    lines = [
-        f"{document['anchors']:,} anchors, {len(document['variants'])} variants, {pairing}; "
-        f"score 0 to {len(document['criteria'])}"
-    ]
+    size = f"{document['anchors']:,} anchors, {len(document['variants'])} variants"
+    lines = [f"{size}, {pairing}; score 0 to {len(document['criteria'])}"]
     for table in (rows, compared):
         table.insert(1, ["---"] * len(table[0]))
         lines += ["", *("| " + " | ".join(cells) + " |" for cells in table)]
@@ -277,10 +274,7 @@ def study_figures(
     large; others over their own range.
     """
     make_folder(folder)
-    levels, whole = (
-        np.unique(np.concatenate(list(scores.values()))),
-        np.arange(criteria + 1, dtype=np.float64),
-    )
+    levels, whole = np.unique(np.concatenate([*scores.values()])), np.arange(criteria + 1.0)
     levels = whole if np.isin(levels, whole).all() else levels
     paths = [folder / "boxplot.svg", folder / "histograms.svg"]
     with svg_figure(paths[0], width=max(5.0, 1.5 + 0.6 * len(scores)), height=4) as figure:

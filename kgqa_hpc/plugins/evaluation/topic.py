@@ -210,14 +210,10 @@ class TopicSettings(StepSettings):
     """Texts to cluster, and the number of topics."""
 
     source: str = Field(alias="from", description="Run or file of the records, as in anchors.from.")
-    field: str = Field(
-        "document_title",
-        description="Column with the text to cluster.",
-    )
+    field: str = Field("document_title", description="Column with the text to cluster.")
     number: int = Field(22, ge=1, description="Topics (clusters of k-means).")
     model: str | None = Field(
-        None,
-        description="Folder of an embedding model (extra embeddings); default: TF-IDF.",
+        None, description="Folder of an embedding model (extra embeddings); default: TF-IDF."
     )
     paths = ("from", "source", "model")
 

@@ -127,9 +127,8 @@ def run_script(
     elif graph is not None:
         path = graph / "kg.h5"
         if not path.exists():
-            raise InputError(
-                f"{path}: no such file", f"import the graph first: kgqa import {shell_word(graph)}"
-            )
+            cure = f"import the graph first: kgqa import {shell_word(graph)}"
+            raise InputError(f"{path}: no such file", cure)
         property_graph = from_run(read_graph(path), sha256_of(path))
     initial = State(commands.digest, property_graph.digest)
     if state:

@@ -8,22 +8,7 @@ from typing import Any
 
 from kgqa_hpc.errors import ScriptError
 from kgqa_hpc.plugins.gasl import finding
-from kgqa_hpc.plugins.gasl.language import (
-    ALIASES,
-    LARGEST,
-    Condition,
-    Field,
-    Item,
-    Ref,
-    Word,
-    as_item,
-    check_field,
-    given,
-    is_number,
-    items_of,
-    kind_of,
-    text_of,
-)
+from kgqa_hpc.plugins.gasl import language as x
 from kgqa_hpc.plugins.gasl.world import EMPTY, Outcome, World
 
 
@@ -38,17 +23,17 @@ def identity(value: Any) -> Hashable:
     return value if value is None or isinstance(value, str) else ("number", value)
 
 
-def sameness(item: Item) -> Hashable:
+def sameness(item: x.Item) -> Hashable:
     """A key that is equal for the same items: their `id` if they have one, otherwise all fields."""
     item_id = item.get("id")
     return ("id", identity(item_id)) if item_id is not None else ("fields", identity(item))
 
 
-def grouped(items: Sequence[Item], field: Field) -> tuple[dict[Hashable, list[Item]], int]:
+def grouped(items: Sequence[x.Item], field: x.Field) -> tuple[dict[Hashable, list[x.Item]], int]:
     """The items by the identity of a field's value, and the number of items that lack the field."""
-    groups: dict[Hashable, list[Item]] = {}
+    groups: dict[Hashable, list[x.Item]] = {}
     for item in items:
-        if (value := given(item, field)) is not None:
+        if (value := x.given(item, field)) is not None:
             groups.setdefault(identity(value), []).append(item)
     return groups, len(items) - sum(map(len, groups.values()))
 
@@ -63,7 +48,7 @@ def free_name(name: str, used: Iterable[str]) -> str:
     return f"{name}_{number}"
 
 
-def join(world: World, ref: Ref, with_ref: Ref, field: Field, with_field: Field | None) -> Outcome:
+def join(world: World, ref: x.Ref, with_ref: x.Ref, field: x.Field, with_field: x.Field | None) -> Outcome:
     """Each pair of items with an equal field, as one item."""
     left_items, right_items = world.items(ref), world.items(with_ref)
     if not left_items or not right_items:
@@ -71,20 +56,20 @@ def join(world: World, ref: Ref, with_ref: Ref, field: Field, with_field: Field 
     # The join fields of both lists, swapped if they only exist that way round
     f, g = field, with_field or field
     try:
-        check_field(left_items, f)
-        check_field(right_items, g)
+        x.check_field(left_items, f)
+        x.check_field(right_items, g)
     except ScriptError as problem:
         f, g = g, f
         try:
-            check_field(left_items, f)
-            check_field(right_items, g)
+            x.check_field(left_items, f)
+            x.check_field(right_items, g)
         except ScriptError:
             raise problem from None
     groups, skipped = grouped(right_items, g)
     partners = {mark: [_without(item, g) for item in items] for mark, items in groups.items()}
-    values = [given(item, f) for item in left_items]
+    values = [x.given(item, f) for item in left_items]
 
-    def pairs() -> Iterator[Item]:
+    def pairs() -> Iterator[x.Item]:
         for item, value in zip(left_items, values, strict=True):
             for partner in partners.get(identity(value), ()) if value is not None else ():
                 joined = dict(item)
@@ -95,7 +80,7 @@ def join(world: World, ref: Ref, with_ref: Ref, field: Field, with_field: Field 
     return Outcome(pairs(), skipped + sum(value is None for value in values))
 
 
-def _without(item: Item, field: Field) -> Item:
+def _without(item: x.Item, field: x.Field) -> x.Item:
     """The item without the top-level field to which a one-step field refers."""
     name = field.steps[0]
     if len(field.steps) > 1:
@@ -104,11 +89,11 @@ def _without(item: Item, field: Field) -> Item:
         properties = item.get("properties")
         if isinstance(properties, dict) and name in properties:
             return item
-        name = ALIASES.get(name, name)
+        name = x.ALIASES.get(name, name)
     return {key: value for key, value in item.items() if key != name}
 
 
-def merge(world: World, *refs: Ref) -> Outcome:
+def merge(world: World, *refs: x.Ref) -> Outcome:
     """All items of several lists, each once; all entries of several DICTs."""
     values = [world.value(ref) for ref in refs]
     if all(isinstance(value, dict) for value in values):
@@ -116,62 +101,62 @@ def merge(world: World, *refs: Ref) -> Outcome:
         for value in values:
             merged.update((key, member) for key, member in value.items() if key not in merged)
         return Outcome(merged)
-    distinct: dict[Hashable, Item] = {}
+    distinct: dict[Hashable, x.Item] = {}
     for ref in refs:
         for item in world.items(ref):
             distinct.setdefault(sameness(item), item)
     return Outcome(list(distinct.values()))
 
 
-def compare(world: World, ref: Ref, with_ref: Ref, field: Field) -> Outcome:
+def compare(world: World, ref: x.Ref, with_ref: x.Ref, field: x.Field) -> Outcome:
     """The values of a field that two lists share, and the items in which it changed."""
     left_items, right_items = world.items(ref), world.items(with_ref)
-    check_field(left_items, field)
-    check_field(right_items, field)
+    x.check_field(left_items, field)
+    x.check_field(right_items, field)
     (lefts, skipped), (rights, more_skipped) = grouped(left_items, field), grouped(right_items, field)
     by_id, changes = _by_id(right_items), []
     for mark, item in _by_id(left_items).items():
-        before, after = given(item, field), given(by_id.get(mark, {}), field)
+        before, after = x.given(item, field), x.given(by_id.get(mark, {}), field)
         if before is None or after is None or identity(before) == identity(after):
             continue
         change = {"id": item["id"], "left": before, "right": after}
-        if is_number(before) and is_number(after) and abs(after - before) <= LARGEST:
+        if x.is_number(before) and x.is_number(after) and abs(after - before) <= x.LARGEST:
             change["difference"] = after - before
         changes.append(change)
     parts = {
-        "common": [given(items[0], field) for mark, items in lefts.items() if mark in rights],
-        "only_left": [given(items[0], field) for mark, items in lefts.items() if mark not in rights],
-        "only_right": [given(items[0], field) for mark, items in rights.items() if mark not in lefts],
+        "common": [x.given(items[0], field) for mark, items in lefts.items() if mark in rights],
+        "only_left": [x.given(items[0], field) for mark, items in lefts.items() if mark not in rights],
+        "only_right": [x.given(items[0], field) for mark, items in rights.items() if mark not in lefts],
         "changed": changes,
     }
     return Outcome(parts, skipped + more_skipped)
 
 
-def _by_id(items: Sequence[Item]) -> dict[Hashable, Item]:
+def _by_id(items: Sequence[x.Item]) -> dict[Hashable, x.Item]:
     """The first item of each id."""
-    by_id: dict[Hashable, Item] = {}
+    by_id: dict[Hashable, x.Item] = {}
     for item in items:
         if item.get("id") is not None:
             by_id.setdefault(identity(item["id"]), item)
     return by_id
 
 
-def select(world: World, ref: Ref, *fields: Field) -> Outcome:
+def select(world: World, ref: x.Ref, *fields: x.Field) -> Outcome:
     """Items with some of their fields only."""
     items = world.items(ref)
     world.spend(len(items) * len(fields))
     for field in fields:
-        check_field(items, field)
-    return Outcome({field.text: given(item, field) for field in fields} for item in items)
+        x.check_field(items, field)
+    return Outcome({field.text: x.given(item, field) for field in fields} for item in items)
 
 
-def rank(world: World, ref: Ref, by: Field, order: str | None, top: int | None) -> Outcome:
+def rank(world: World, ref: x.Ref, by: x.Field, order: str | None, top: int | None) -> Outcome:
     """Items sorted by a field; items without it come last."""
     items = world.items(ref)
-    check_field(items, by)
-    valued = [(given(item, by), item) for item in items]
+    x.check_field(items, by)
+    valued = [(x.given(item, by), item) for item in items]
     values = [value for value, _ in valued if value is not None]
-    if not (all(map(is_number, values)) or all(isinstance(value, str) for value in values)):
+    if not (all(map(x.is_number, values)) or all(isinstance(value, str) for value in values)):
         raise ScriptError("type", f"RANK BY {by.text[:100]!r}: not all numbers and not all texts")
     present = [pair for pair in valued if pair[0] is not None]
     present.sort(key=lambda pair: pair[0], reverse=order != "ASC")
@@ -179,50 +164,51 @@ def rank(world: World, ref: Ref, by: Field, order: str | None, top: int | None) 
     return Outcome(islice(ranked, top))
 
 
-def group(world: World, ref: Ref, by: Field) -> Outcome:
+def group(world: World, ref: x.Ref, by: x.Field) -> Outcome:
     """The items by the values of a field."""
     items = world.items(ref)
-    check_field(items, by)
+    x.check_field(items, by)
     groups, skipped = grouped(items, by)
     lists = groups.values()
-    return Outcome(({"key": given(m[0], by), "count": len(m), "items": m} for m in lists), skipped)
+    return Outcome(({"key": x.given(m[0], by), "count": len(m), "items": m} for m in lists), skipped)
 
 
-def declare(world: World, word: Word, kind: str, description: str | None) -> Outcome:
+def declare(world: World, word: x.Word, kind: str, description: str | None) -> Outcome:
     """Declare an empty variable of a fixed kind. Raises ScriptError `type` if it exists with another kind."""
     name = word.text
-    if name in world.variables and (before := kind_of(world.variables[name])) != kind:
+    if name in world.variables and (before := x.kind_of(world.variables[name])) != kind:
         raise ScriptError("type", f"{name} is a {before}; it cannot be declared a {kind}")
     world.declared[name] = {"kind": kind, "description": description}
     return Outcome(EMPTY[kind])
 
 
-def update(world: World, word: Word, ref: Ref, operation: str | None, condition: Condition | None) -> Outcome:
+def update(
+    world: World, word: x.Word, ref: x.Ref, operation: str | None, condition: x.Condition | None
+) -> Outcome:
     """Change a variable by another of its kind: replace, filter, append, merge, or remove the other's items."""
     name, operand = word.text, world.value(ref)
-    kind = kind_of(operand)
+    kind = x.kind_of(operand)
     if kind == "VALUE":
         raise ScriptError("type", f"{ref.text[:100]} is a VALUE: UPDATE takes LIST, DICT or COUNTER")
     before = world.variables.get(name, EMPTY[kind])
-    if kind_of(before) != kind:
-        raise ScriptError("type", f"{name} is a {kind_of(before)}, {ref.text[:100]} a {kind}")
+    if x.kind_of(before) != kind:
+        raise ScriptError("type", f"{name} is a {x.kind_of(before)}, {ref.text[:100]} a {kind}")
     if kind == "COUNTER" and (condition is not None or operation in ("FILTER", "DELETE")):
-        raise ScriptError(
-            "type", f"UPDATE of a COUNTER: no WHERE, and not {(operation or 'replace').lower()}"
-        )
+        message = f"UPDATE of a COUNTER: no WHERE, and not {(operation or 'replace').lower()}"
+        raise ScriptError("type", message)
     replaces = operation in (None, "REPLACE", "FILTER")
     if kind == "COUNTER":
-        if not (replaces or abs(before + operand) <= LARGEST):
+        if not (replaces or abs(before + operand) <= x.LARGEST):
             raise ScriptError("limit", "a number beyond 1e308")
         return Outcome(operand if replaces else before + operand)
-    entries = items_of(operand) or []
+    entries = x.items_of(operand) or []
     chosen = list(filter(finding.checked(world, entries, condition), entries))
     if kind == "DICT":
         changes = {item["key"]: item["value"] for item in chosen}
         if operation == "DELETE":
             return Outcome({key: value for key, value in before.items() if key not in changes})
         return Outcome(changes if replaces else {**before, **changes})
-    items = [as_item(element) for element in before]
+    items = [x.as_item(element) for element in before]
     if operation == "DELETE":
         gone = {sameness(item) for item in chosen}
         return Outcome(item for item in items if sameness(item) not in gone)
@@ -231,9 +217,9 @@ def update(world: World, word: Word, ref: Ref, operation: str | None, condition:
     return Outcome(chosen if replaces else chain(items, chosen))
 
 
-def _merged(before: Sequence[Item], chosen: Sequence[Item]) -> Iterator[Item]:
+def _merged(before: Sequence[x.Item], chosen: Sequence[x.Item]) -> Iterator[x.Item]:
     """The items of `before` with the fields of the same items in `chosen`, then the other items of `chosen`."""
-    fields: dict[Hashable, Item] = {}
+    fields: dict[Hashable, x.Item] = {}
     for item in chosen:
         mark = sameness(item)
         fields[mark] = {**fields.get(mark, {}), **item}
@@ -247,35 +233,35 @@ def _merged(before: Sequence[Item], chosen: Sequence[Item]) -> Iterator[Item]:
 _NAMES = ("name", "key", "value", "result")
 
 
-def create(world: World, verb: str, ref: Ref, word: Word | None) -> Outcome:
+def create(world: World, verb: str, ref: x.Ref, word: x.Word | None) -> Outcome:
     """Nodes, edges or groups from items, without those that exist or are impossible."""
     items, kind = world.items(ref), word.text if word else None
-    created: list[Item] = []
+    created: list[x.Item] = []
     for item in items:
         if verb == "CREATE_EDGES":
             properties = _properties(item, {"source", "target", "id", "type", "items"})
             edge_type = kind or _text(item, "type") or "related_to"
-            new = _add_edge(given(item, "source"), given(item, "target"), edge_type, properties, world)
+            new = _add_edge(x.given(item, "source"), x.given(item, "target"), edge_type, properties, world)
         else:
             new = _node(item, kind or ("group" if verb == "CREATE_GROUPS" else None), world)
         # An edge to a group from each of its items that is a node
         members = item.get("items") if verb == "CREATE_GROUPS" else None
         if new is not None and isinstance(members, list):
-            for member in map(as_item, members):
+            for member in map(x.as_item, members):
                 _add_edge(member.get("id"), new["id"], "member_of", {}, world)
         created += [] if new is None else [new]
     return Outcome(created, len(items) - len(created))
 
 
-def _node(item: Item, kind: str | None, world: World) -> Item | None:
+def _node(item: x.Item, kind: str | None, world: World) -> x.Item | None:
     """Add the node that an item describes; None if it has neither id nor name, or if the graph has the id."""
     kind = kind or _text(item, "type") or "node"
-    used = next((name for name in _NAMES if given(item, name) is not None), None)
+    used = next((name for name in _NAMES if x.given(item, name) is not None), None)
     name = _text(item, used) if used else None
     node_id = item.get("id")
     if node_id is None and name is None:
         return None
-    identifier = text_of(node_id) if node_id is not None else f"{kind}:{name}"
+    identifier = x.text_of(node_id) if node_id is not None else f"{kind}:{name}"
     if world.graph.position(identifier) is not None:
         return None
     properties = _properties(item, {"id", "name", "type", "items", used})
@@ -286,7 +272,7 @@ def _node(item: Item, kind: str | None, world: World) -> Item | None:
     return node
 
 
-def _add_edge(source: Any, target: Any, kind: str, properties: Item, world: World) -> Item | None:
+def _add_edge(source: Any, target: Any, kind: str, properties: x.Item, world: World) -> x.Item | None:
     """Add an edge; None if an end is no node, or if the edge exists."""
     start, last = world.graph.position(source), world.graph.position(target)
     if start is None or last is None or world.graph.has_edge(start, last, kind):
@@ -297,15 +283,12 @@ def _add_edge(source: Any, target: Any, kind: str, properties: Item, world: Worl
     return edge
 
 
-def _properties(item: Item, left_out: set[str | None]) -> dict[str, Any]:
+def _properties(item: x.Item, left_out: set[str | None]) -> dict[str, Any]:
     """The item's properties and other non-null top-level fields, without some names."""
-    merged = {**item}
-    if isinstance(members := item.get("properties"), dict):
-        del merged["properties"]
-        merged = {**members, **merged}
-    return {key: value for key, value in merged.items() if key not in left_out and value is not None}
+    members = x.flat(item).items()
+    return {name: member for name, member in members if name not in left_out and member is not None}
 
 
-def _text(item: Item, name: str) -> str | None:
-    value = given(item, name)
-    return None if value is None else text_of(value)
+def _text(item: x.Item, name: str) -> str | None:
+    value = x.given(item, name)
+    return None if value is None else x.text_of(value)

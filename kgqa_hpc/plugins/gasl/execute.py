@@ -76,10 +76,8 @@ def load_state(path: Path, script: str, graph: str) -> State:
         raise InputError(f"{path}: is not the state of a script: {problem}", "give another file") from None
     for noun, mine, theirs in (("script", script, state.script), ("graph", graph, state.graph)):
         if mine != theirs:
-            raise InputError(
-                f"{path}: is the state of another {noun}",
-                f"give the {noun} it was made with, or another --state file",
-            )
+            cure = f"give the {noun} it was made with, or another --state file"
+            raise InputError(f"{path}: is the state of another {noun}", cure)
     return state
 
 

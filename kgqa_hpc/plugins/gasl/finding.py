@@ -8,27 +8,8 @@ from functools import cache, lru_cache
 from itertools import islice
 from typing import Any, NamedTuple
 
+from kgqa_hpc.plugins.gasl import language as x
 from kgqa_hpc.plugins.gasl.graph import Graph
-from kgqa_hpc.plugins.gasl.language import (
-    ALIASES,
-    MISSING,
-    Comparison,
-    Compound,
-    Condition,
-    Field,
-    Found,
-    Item,
-    Ref,
-    check_field,
-    comparisons,
-    conjuncts,
-    given,
-    is_number,
-    look_up,
-    number,
-    text_of,
-    unknown_field,
-)
 from kgqa_hpc.plugins.gasl.walking import route_items, routes, stepper
 from kgqa_hpc.plugins.gasl.world import World
 
@@ -54,36 +35,36 @@ class Reading(NamedTuple):
 
 def reading(value: Any, world: World) -> Reading:
     """The readings of a value or of the value of `$name`."""
-    value = world.single(value) if isinstance(value, Ref) else value
-    text = text_of(value)
+    value = world.single(value) if isinstance(value, x.Ref) else value
+    text = x.text_of(value)
     if isinstance(value, str):
-        return Reading(text, number(text), {"true": True, "false": False}.get(text.lower()))
-    return Reading(text, value) if is_number(value) else Reading(text, truth=value)
+        return Reading(text, x.number(text), {"true": True, "false": False}.get(text.lower()))
+    return Reading(text, value) if x.is_number(value) else Reading(text, truth=value)
 
 
 def checked(
-    world: World, items: Sequence[Item], condition: Condition | None, *fields: Field | None
+    world: World, items: Sequence[x.Item], condition: x.Condition | None, *fields: x.Field | None
 ) -> Predicate:
     """The WHERE condition of a command on items, as a function, after a check of all fields that the command names.
 
     Raises ScriptError `type`, or `name` for a field that no item has, unless the condition only tests it for null.
     """
-    tests = list(comparisons(condition))
+    tests = list(x.comparisons(condition))
     named = [test.field for test in tests if test.op not in ("is_null", "is_not_null")]
     for field in filter(None, (*named, *fields)):
-        check_field(items, field)
+        x.check_field(items, field)
     world.spend(len(items) * len(tests))
     return predicate(condition, world)
 
 
-def predicate(condition: Condition | None, world: World) -> Predicate:
+def predicate(condition: x.Condition | None, world: World) -> Predicate:
     """Compile the condition to a function; `$` values are read now. Raises ScriptError `name` or `type`."""
     if condition is None:
         return lambda *ends: True
-    if isinstance(condition, Comparison):
+    if isinstance(condition, x.Comparison):
         test, field = _test(condition, world), condition.field
         position = ("item", "source", "target").index(condition.end)
-        return lambda *ends: test(given(ends[position], field))
+        return lambda *ends: test(x.given(ends[position], field))
     parts = [predicate(part, world) for part in condition.parts]
     if condition.operation == "not":
         return lambda *ends: not parts[0](*ends)
@@ -91,7 +72,7 @@ def predicate(condition: Condition | None, world: World) -> Predicate:
     return lambda *ends: combine(holds(*ends) for holds in parts)
 
 
-def _test(comparison: Comparison, world: World) -> Test:
+def _test(comparison: x.Comparison, world: World) -> Test:
     op = comparison.op
     if op == "is_null":
         return lambda value: value is None
@@ -104,7 +85,7 @@ def _test(comparison: Comparison, world: World) -> Test:
         return lambda value: isinstance(value, str) and search(value) is not None
     if op == "in_variable":
         (ref,) = comparison.values
-        assert isinstance(ref, Ref)
+        assert isinstance(ref, x.Ref)
         values = world.column(ref)
         if values is None:
             values = [world.single(ref)]
@@ -135,7 +116,7 @@ def compare(op: str, expected: Reading) -> Test:
     def ordered(value: Any) -> bool:
         if isinstance(value, str):
             return order(value, expected.text)
-        return is_number(value) and expected.number is not None and order(value, expected.number)
+        return x.is_number(value) and expected.number is not None and order(value, expected.number)
 
     return ordered
 
@@ -152,7 +133,7 @@ def one_of(readings: Iterable[Reading]) -> Test:
             return value in texts
         if isinstance(value, bool):
             return value in truths
-        return is_number(value) and value in numbers
+        return x.is_number(value) and value in numbers
 
     return test
 
@@ -163,9 +144,9 @@ _NODES_KEPT = 100_000
 PATH_FIELDS = ("source", "target", "length", "nodes", "relations")
 
 
-def find(world: World, command: Found) -> Iterator[Item]:
+def find(world: World, command: x.Found) -> Iterator[x.Item]:
     """Matches of FIND, in graph order, up to LIMIT. Raises ScriptError `name`, `type` or `limit`."""
-    for comparison in comparisons(command.condition):
+    for comparison in x.comparisons(command.condition):
         if command.kind == "edges" and not len(world.graph.edges):
             break  # an empty graph is no error
         if comparison.op in ("is_null", "is_not_null"):
@@ -176,27 +157,27 @@ def find(world: World, command: Found) -> Iterator[Item]:
     return islice(matches, command.limit)
 
 
-def check_found_field(kind: str, field: Field, graph: Graph) -> None:
+def check_found_field(kind: str, field: x.Field, graph: Graph) -> None:
     """Raises ScriptError `name` when no node or edge, or no path, can have the field."""
     if kind == "paths":
         fields, blank = set(PATH_FIELDS), dict.fromkeys(PATH_FIELDS)
-        if look_up(blank, field.steps) is MISSING:
-            raise unknown_field(field, fields)
+        if x.look_up(blank, field.steps) is x.MISSING:
+            raise x.unknown_field(field, fields)
         return
     items = graph.nodes if kind == "nodes" else graph.edges
     fields, name = items.fields(), field.steps[0]
-    if len(field.steps) == 1 and (name in fields or ALIASES.get(name) in fields):
+    if len(field.steps) == 1 and (name in fields or x.ALIASES.get(name) in fields):
         return
-    if len(items) and not any(look_up(item, field.steps) is not MISSING for item in items):
-        raise unknown_field(field, fields)
+    if len(items) and not any(x.look_up(item, field.steps) is not x.MISSING for item in items):
+        raise x.unknown_field(field, fields)
 
 
-def _items(command: Found, world: World) -> Iterator[Item]:
+def _items(command: x.Found, world: World) -> Iterator[x.Item]:
     """The nodes or edges for which the condition holds; tested ones are counted as work."""
     graph, condition = world.graph, command.condition
-    fits, tests = predicate(condition, world), list(comparisons(condition))
+    fits, tests = predicate(condition, world), list(x.comparisons(condition))
 
-    def holds(*ends: Item) -> bool:
+    def holds(*ends: x.Item) -> bool:
         world.spend(1 + len(tests))
         return fits(*ends)
 
@@ -210,7 +191,7 @@ def _items(command: Found, world: World) -> Iterator[Item]:
         return filter(holds, graph.edges)
 
     @lru_cache(maxsize=_NODES_KEPT)
-    def node(node_id: str) -> Item:
+    def node(node_id: str) -> x.Item:
         position = graph.position(node_id)
         assert position is not None
         return graph.nodes[position]
@@ -218,9 +199,9 @@ def _items(command: Found, world: World) -> Iterator[Item]:
     return (edge for edge in graph.edges if holds(edge, node(edge["source"]), node(edge["target"])))
 
 
-def _id_of(condition: Condition | None, world: World) -> str | None:
+def _id_of(condition: x.Condition | None, world: World) -> str | None:
     """The id that the condition demands; None if nodes with several ids may satisfy it."""
-    if isinstance(condition, Comparison):
+    if isinstance(condition, x.Comparison):
         is_id = condition.field.steps == ("id",) and condition.op == "="
         return reading(condition.values[0], world).text if is_id else None
     parts = condition.parts if condition and condition.operation == "and" else ()
@@ -228,17 +209,16 @@ def _id_of(condition: Condition | None, world: World) -> str | None:
     return next((only for only in ids if only is not None), None)
 
 
-def _paths(command: Found, world: World) -> Iterator[Item]:
+def _paths(command: x.Found, world: World) -> Iterator[x.Item]:
     graph = world.graph
     # Conditions on one end alone are tested on that node, before paths are searched: the conditions that must all
     # hold, by the end of a path that they look at, `path` for both or more.
-    by_part: dict[str, list[Condition]] = {"source": [], "target": [], "path": []}
-    for conjunct in conjuncts(command.condition):
-        looks = {_looked_at(comparison) for comparison in comparisons(conjunct)}
+    by_part: dict[str, list[x.Condition]] = {"source": [], "target": [], "path": []}
+    for conjunct in x.conjuncts(command.condition):
+        looks = {_looked_at(comparison) for comparison in x.comparisons(conjunct)}
         by_part[looks.pop() if len(looks) == 1 else "path"].append(conjunct)
-    at_start, at_end, on_path = (
-        predicate(Compound("and", tuple(parts)), world) for parts in by_part.values()
-    )
+    conditions = (x.Compound("and", tuple(parts)) for parts in by_part.values())
+    at_start, at_end, on_path = (predicate(condition, world) for condition in conditions)
     starts = [k for k, node in enumerate(graph.nodes) if at_start({"source": node["id"]}, node, node)]
 
     @cache
@@ -263,8 +243,8 @@ def _paths(command: Found, world: World) -> Iterator[Item]:
             return
 
 
-def _looked_at(comparison: Comparison) -> str:
+def _looked_at(comparison: x.Comparison) -> str:
     if comparison.end != "item":
         return comparison.end
-    name = ALIASES.get(comparison.field.steps[0], comparison.field.steps[0])
+    name = x.ALIASES.get(comparison.field.steps[0], comparison.field.steps[0])
     return name if len(comparison.field.steps) == 1 and name in ("source", "target") else "path"

@@ -288,7 +288,5 @@ def _typed(cells: pa.Array) -> pa.Array | list[Any]:
 
 def _plain(columns: Mapping[str, Any]) -> dict[str, list[Any]]:
     """Columns that any node or edge has, as lists of JSON values and None."""
-    lists = {
-        name: column if isinstance(column, list) else column.to_pylist() for name, column in columns.items()
-    }
-    return {name: values for name, values in lists.items() if any(value is not None for value in values)}
+    lists = ((name, x if isinstance(x, list) else x.to_pylist()) for name, x in columns.items())
+    return {name: values for name, values in lists if any(value is not None for value in values)}

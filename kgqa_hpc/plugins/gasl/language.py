@@ -274,14 +274,16 @@ def given(item: Any, field: Field | str) -> Any:
     return None if value is MISSING else value
 
 
+def flat(item: Item) -> Item:
+    """The item with its properties as top-level fields, as far as it has no fields of their names."""
+    if not isinstance(properties := item.get("properties"), dict):
+        return item
+    return {**properties, **{name: member for name, member in item.items() if name != "properties"}}
+
+
 def names_in(items: Iterable[Item]) -> set[str]:
     """Every name that a first step can have: top-level fields and properties."""
-    names: set[str] = set()
-    for item in items:
-        names.update(item)
-        if isinstance(properties := item.get("properties"), dict):
-            names.update(properties)
-    return names
+    return {name for item in items for name in (*item, *flat(item))}
 
 
 def check_field(items: Sequence[Item], field: Field, also: Iterable[str] = ()) -> None:

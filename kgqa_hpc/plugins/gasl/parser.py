@@ -70,9 +70,8 @@ def read_script(data: bytes) -> tuple[Script | None, list[ScriptError]]:
 def _reading_of(data: bytes) -> _Reading:
     """The text of a script or a plan. Raises ScriptError, `syntax` or `limit`, with the place."""
     if len(data) > MAX_BYTES:
-        raise ScriptError(
-            "limit", f"the script has {len(data):,} bytes; {MAX_BYTES:,} are allowed", Place(1, 1)
-        )
+        message = f"the script has {len(data):,} bytes; {MAX_BYTES:,} are allowed"
+        raise ScriptError("limit", message, Place(1, 1))
     bad_byte = None
     try:
         text = data.decode("utf-8")
@@ -230,9 +229,8 @@ class _Reading:
                 self._depth += 1
                 if self._depth > MAX_NESTING:
                     position = self.place(self._marks[-1][1])
-                    raise ScriptError(
-                        "limit", f"the command is nested more than {MAX_NESTING} deep", position
-                    )
+                    message = f"the command is nested more than {MAX_NESTING} deep"
+                    raise ScriptError("limit", message, position)
             elif token.type in ("_CLOSE", "RPAR", "RSQB"):
                 self._depth -= 1
             self._end = int(token.end_pos or 0)

@@ -177,9 +177,8 @@ def _parsed(template: ScriptTemplate, node: str) -> tuple[str, Script]:
         return text, parse(text.encode())
     except ScriptError as problem:
         position = f" line {problem.place[0]}" if problem.place else ""
-        raise ConfigError(
-            f"anchors.scripts {template.name}{position}: {problem}", "kgqa gasl check"
-        ) from None
+        text = f"anchors.scripts {template.name}{position}: {problem}"
+        raise ConfigError(text, "kgqa gasl check") from None
 
 
 def answers_of(value: Any) -> list[str]:

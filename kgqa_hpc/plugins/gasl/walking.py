@@ -57,27 +57,15 @@ def stepper(
 def routes(starts: Iterable[int], steps: Sequence[Stepper]) -> Iterator[Route]:
     """All simple paths with one edge for each stepper, by start, then by the positions of their nodes."""
     for start in starts:
-        nodes, edges = [start], list[Sequence[int]]()
-        on_path = {start}
-        open_steps = [iter(steps[0](start))]
-        while open_steps:
-            following = None
-            if len(open_steps) == len(steps):
-                for neighbour, between in open_steps[-1]:
-                    if neighbour not in on_path:
-                        yield Route((*nodes, neighbour), (*edges, between))
+        begun = [Route((start,), ())]
+        while begun:
+            nodes, edges = begun.pop()
+            near = [step for step in steps[len(edges)](nodes[-1]) if step[0] not in nodes]
+            longer = [Route((*nodes, node), (*edges, between)) for node, between in near]
+            if len(edges) + 1 == len(steps):
+                yield from longer
             else:
-                following = next((step for step in open_steps[-1] if step[0] not in on_path), None)
-            if following is None:
-                open_steps.pop()
-                on_path.discard(nodes.pop())
-                if edges:
-                    edges.pop()
-                continue
-            nodes.append(following[0])
-            edges.append(following[1])
-            on_path.add(following[0])
-            open_steps.append(iter(steps[len(nodes) - 1](following[0])))
+                begun.extend(reversed(longer))
 
 
 def route_items(graph: Graph, route: Route) -> Iterator[Item]:
@@ -210,11 +198,9 @@ def pattern(world: World, start: PatternNode, *following: Any) -> Outcome:
 
     def matches() -> Iterator[Item]:
         for route in routes(fitting, steps):
-            nodes_by_label = {
-                label: graph.nodes[node] for label, node in zip(labels, route.nodes, strict=True)
-            }
+            items = dict(zip(labels, map(graph.nodes.__getitem__, route.nodes), strict=True))
             for chosen in product(*route.edges):
-                yield {**nodes_by_label, "relations": [graph.edges.cell("type", edge) for edge in chosen]}
+                yield {**items, "relations": [graph.edges.cell("type", edge) for edge in chosen]}
 
     return Outcome(matches(), skipped)
 

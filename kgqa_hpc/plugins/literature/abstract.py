@@ -74,9 +74,8 @@ class AbstractAnchors(AnchorKind):
         keyed = ((place(seed, anchor.id), anchor.id, anchor) for anchor in anchors)
         chosen = sorted(keyed) if settings.number is None else heapq.nsmallest(settings.number, keyed)
         if not chosen:
-            raise InputError(
-                f"{settings.names}: none of its names stands in a document", "check names and documents"
-            )
+            problem = f"{settings.names}: none of its names stands in a document"
+            raise InputError(problem, "check names and documents")
         counts["drawn"] = len(chosen)
         file = json.dumps(dict(sorted(counts.items())), indent=1).encode() + b"\n"
         note = ", ".join(f"{number:,} {label}" for label, number in sorted(counts.items()))

@@ -61,9 +61,8 @@ class Retrieve(Step):
         request = super().request(item, attempt, turn)
         properties = self.prompt.schema["properties"]
         documents = {**properties["documents"], "maxItems": self.settings.k}
-        return request._replace(
-            schema={**self.prompt.schema, "properties": {**properties, "documents": documents}}
-        )
+        schema = {**self.prompt.schema, "properties": {**properties, "documents": documents}}
+        return request._replace(schema=schema)
 
     def accept(self, item: Item, answer: dict[str, Any]) -> Outcome:
         """Keep the documents with their texts in the item, for the steps that read them."""

@@ -150,9 +150,8 @@ _BEGINNINGS = {
 TYPES = {name: tuple(words.split()) for name, words in _BEGINNINGS.items()}
 OTHER = "other"
 _FORMS = ("what", "which", "how", "why", "where", "when", "who")
-_VERBS = (
-    "is are was were do does did can could may might will would has"  # they begin a question of yes or no
-)
+# Verbs that begin a question of yes or no.
+_VERBS = "is are was were do does did can could may might will would has"
 _WORD = re.compile(r"[^\W\d_]+")
 
 

@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 
 from kgqa_hpc.anchors.records import read_records
 from kgqa_hpc.errors import InputError, KgqaError
+from kgqa_hpc.steps.item import PAIR
 
 ROWS = {
     "pairs": "question-answer pairs",
@@ -59,9 +60,7 @@ def protein_table(sources: Iterable[Path]) -> dict[str, dict[str, float | None]]
 
 def _facts(record: Mapping[str, Any]) -> dict[str, Any]:
     """The values of a pair for each row of the table but the first; None or NaN where it has none."""
-    question, answer = (
-        str(record.get(f"{name}_with_names") or record[name]) for name in ("question", "answer")
-    )
+    question, answer = (str(record.get(f"{name}_with_names") or record[name]) for name in PAIR)
     document, protein = record.get("document_id") or None, (record.get("protein") or "").casefold() or None
     return {
         "documents": document,

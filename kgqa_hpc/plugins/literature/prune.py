@@ -15,7 +15,7 @@ from kgqa_hpc.plugins.literature.documents.mentions import Mention, NameFinder
 from kgqa_hpc.plugins.literature.documents.names import case_of, spellings
 from kgqa_hpc.plugins.literature.extract import kept
 from kgqa_hpc.settings import StepSettings
-from kgqa_hpc.steps.item import Item
+from kgqa_hpc.steps.item import PAIR, Item
 from kgqa_hpc.steps.step import Done, Outcome, Step
 
 # Pruning terms of the paper (B.2).
@@ -139,7 +139,7 @@ class Prune(Step):
 
     def compute(self, item: Item) -> Outcome:
         for record in kept(item):
-            term = pruned_by((record["question"], record["answer"]), self.settings.terms)
+            term = pruned_by((record[name] for name in PAIR), self.settings.terms)
             if term is not None:
                 record["reason"] = f"{self.label}: {term}"
         return Done()
@@ -169,7 +169,7 @@ class Delexicalise(Step):
         for record in kept(item):
             finder = name_finder([record["protein"], *record.get("names", ())])
             record["names_replaced"] = 0
-            for name in ("question", "answer"):
+            for name in PAIR:
                 record[f"{name}_with_names"] = record[name]
                 record[name], replaced = delexicalise(record[name], finder, self.settings.placeholder)
                 record["names_replaced"] += len(replaced)

@@ -86,19 +86,13 @@ def _items(path: Path) -> Iterator[tuple[str, Any]]:
 
 def _line(item: dict[str, Any]) -> str | None:
     """An item of MedQA or PubMedQA on one line; None for anything else."""
-    options = item.get("options")
-    if (
-        isinstance(options, dict)
-        and isinstance(item.get("question"), str)
-        and item.get("answer_idx") in options
-    ):
-        return f"{item['question']} {' '.join(f'({letter}) {text}' for letter, text in options.items())}"
-    question, answer, decision = fields = [
-        item.get(name) for name in ("QUESTION", "LONG_ANSWER", "final_decision")
-    ]
+    question, options = item.get("question"), item.get("options")
+    if isinstance(options, dict) and isinstance(question, str) and item.get("answer_idx") in options:
+        return f"{question} {' '.join(f'({letter}) {text}' for letter, text in options.items())}"
+    fields = [item.get(name) for name in ("QUESTION", "LONG_ANSWER", "final_decision")]
     if not all(isinstance(field, str) for field in fields):
         return None
-    contexts = item.get("CONTEXTS") or []
+    (question, answer, decision), contexts = fields, item.get("CONTEXTS") or []
     context = f"Context: {' '.join(map(str, contexts))} " if isinstance(contexts, list) and contexts else ""
     return f"{context}Question: {question} Long answer: {answer} Decision: {decision}"
 

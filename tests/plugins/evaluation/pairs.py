@@ -33,9 +33,8 @@ def record(number: int, *, accepted: bool, **more: Any) -> dict[str, Any]:
 def rated(minimums: Sequence[float | None]) -> Ratings:
     """Ratings by one annotator, each the same on all criteria; None is an item that was not rated."""
     scores = ({} if low is None else dict.fromkeys(CRITERIA, float(low)) for low in minimums)
-    return Ratings(
-        CRITERIA, tuple(Rating(f"i{i}", f"q {i}", f"a {i}", "p", row) for i, row in enumerate(scores))
-    )
+    rows = (Rating(f"i{i}", f"q {i}", f"a {i}", "p", row) for i, row in enumerate(scores))
+    return Ratings(CRITERIA, tuple(rows))
 
 
 def planted(truth: np.ndarray, right: tuple[float, ...], rng: np.random.Generator) -> Verdicts:

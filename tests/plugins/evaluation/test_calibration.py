@@ -118,18 +118,16 @@ def test_a_taste_for_length_shows_against_people() -> None:
     truth = rng.random(500) < 0.5
     lengths = rng.normal(400, 100, 500)
     fond = np.where(rng.random(500) < 0.5, lengths > 400, truth).astype(np.int64)
-    biased, fair = (
-        length_preference(v, truth, lengths, resamples=200) for v in (fond, truth.astype(np.int64))
-    )
+    judges = (fond, truth.astype(np.int64))
+    biased, fair = (length_preference(votes, truth, lengths, resamples=200) for votes in judges)
     assert biased["judge"]["low"] > biased["people"]["high"]
     assert fair["judge"]["value"] == fair["people"]["value"]
 
 
 def test_a_runs_own_decision_stands_beside_its_judges(merged_run: Path) -> None:
     ids = [json.loads(line)["id"] for line in (merged_run / "dataset" / "accepted.jsonl").open()][:5]
-    ratings = Ratings(
-        CRITERIA, tuple(Rating(i, "q", "a", "p", dict.fromkeys(CRITERIA, 4.0)) for i in [*ids, "g-0070"])
-    )
+    rows = [Rating(i, "q", "a", "p", dict.fromkeys(CRITERIA, 4.0)) for i in [*ids, "g-0070"]]
+    ratings = Ratings(CRITERIA, tuple(rows))
     document = calibrate(ratings, read_verdicts(ratings, [merged_run]))
     assert list(document["judges"]) == ["judge"]
     assert document["decision"]["confusion"]["true_accept"] == 5

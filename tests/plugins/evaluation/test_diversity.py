@@ -13,14 +13,7 @@ from hypothesis import strategies as st
 
 from kgqa_hpc.config import parse_config
 from kgqa_hpc.errors import InputError
-from kgqa_hpc.plugins.evaluation.diversity import (
-    distinct_n,
-    self_bleu,
-    type_token_curve,
-    variety,
-    vendi_score,
-    words,
-)
+from kgqa_hpc.plugins.evaluation import diversity
 from kgqa_hpc.plugins.evaluation.topic import embed, find_topics
 from kgqa_hpc.runs import fingerprint
 from tests.command import kgqa
@@ -30,18 +23,18 @@ TEXTS = ("the cat sat", "the cat ran", "a dog sat on the mat", "The DOG, sat!")
 
 
 def test_distinct_n_counts_different_over_all_words_in_lower_case() -> None:
-    assert distinct_n(TEXTS, 1) == pytest.approx(8 / 15)
-    assert distinct_n(["a b", "a b", "a c"], 2) == pytest.approx(2 / 3)
-    assert distinct_n(["a"], 2) is distinct_n([], 1) is None
-    assert words("IL-1β and α-Synuclein") == ["il", "1β", "and", "α", "synuclein"]
+    assert diversity.distinct_n(TEXTS, 1) == pytest.approx(8 / 15)
+    assert diversity.distinct_n(["a b", "a b", "a c"], 2) == pytest.approx(2 / 3)
+    assert diversity.distinct_n(["a"], 2) is diversity.distinct_n([], 1) is None
+    assert diversity.words("IL-1β and α-Synuclein") == ["il", "1β", "and", "α", "synuclein"]
 
 
 def test_the_curve_ends_at_the_type_token_ratio_whatever_the_order() -> None:
     for seed in (0, 1):
-        curve = type_token_curve(TEXTS, points=10, seed=seed)
+        curve = diversity.type_token_curve(TEXTS, points=10, seed=seed)
         assert curve[-1] == (15, pytest.approx(8 / 15))
         assert [tokens for tokens, _ in curve] == sorted(tokens for tokens, _ in curve)
-    assert type_token_curve([]) == []
+    assert diversity.type_token_curve([]) == []
 
 
 @settings(max_examples=40, deadline=None)
@@ -50,15 +43,15 @@ def test_self_bleu_equals_sacrebleu_against_all_others(texts: list[str]) -> None
     from sacrebleu.metrics.bleu import BLEU
 
     bleu = BLEU(effective_order=True, tokenize="none")
-    tokens = [" ".join(words(text)) for text in texts]
+    tokens = [" ".join(diversity.words(text)) for text in texts]
     expected = [bleu.sentence_score(t, tokens[:i] + tokens[i + 1 :]).score for i, t in enumerate(tokens)]
-    assert self_bleu(texts) == pytest.approx(np.mean(expected))
+    assert diversity.self_bleu(texts) == pytest.approx(np.mean(expected))
 
 
 def test_self_bleu_of_one_text_is_undefined_and_a_sample_is_seeded() -> None:
-    assert self_bleu(["a b c"]) is None
+    assert diversity.self_bleu(["a b c"]) is None
     texts = [f"a b c {i} {i % 3}" for i in range(50)]
-    assert self_bleu(texts, sample=10, seed=1) == self_bleu(texts, sample=10, seed=1)
+    assert diversity.self_bleu(texts, sample=10, seed=1) == diversity.self_bleu(texts, sample=10, seed=1)
 
 
 @pytest.mark.parametrize(
@@ -71,7 +64,7 @@ def test_self_bleu_of_one_text_is_undefined_and_a_sample_is_seeded() -> None:
     ],
 )
 def test_vendi_is_one_for_equal_and_n_for_orthogonal_rows(rows: np.ndarray, expected: float | None) -> None:
-    assert vendi_score(rows) == (None if expected is None else pytest.approx(expected))
+    assert diversity.vendi_score(rows) == (None if expected is None else pytest.approx(expected))
 
 
 def test_vendi_is_the_same_from_either_gram_matrix() -> None:
@@ -79,9 +72,9 @@ def test_vendi_is_the_same_from_either_gram_matrix() -> None:
     unit = rows / np.linalg.norm(rows, axis=1, keepdims=True)
     values = np.linalg.eigvalsh(unit @ unit.T / 12)
     values = values[values > 1e-12]
-    assert vendi_score(rows) == pytest.approx(np.exp(-(values * np.log(values)).sum()))
+    assert diversity.vendi_score(rows) == pytest.approx(np.exp(-(values * np.log(values)).sum()))
     padded = np.hstack([rows[:, :5], np.zeros((12, 30))])
-    assert vendi_score(rows[:, :5]) == pytest.approx(vendi_score(padded))
+    assert diversity.vendi_score(rows[:, :5]) == pytest.approx(diversity.vendi_score(padded))
 
 
 PLANTED = {
@@ -109,21 +102,21 @@ def test_planted_topics_are_found_with_their_terms_and_the_same_again() -> None:
 @pytest.fixture
 def files(tmp_path: Path) -> tuple[Path, Path]:
     """Questions of one template, and of random words; of every five the first was rejected."""
-    vocabulary = [
-        f"{root}{end}" for root in ("gen", "cardi", "nephr", "neur", "derm") for end in "abcdefghijklmnop"
-    ]
+    roots = ("gen", "cardi", "nephr", "neur", "derm")
+    vocabulary = [f"{root}{end}" for root in roots for end in "abcdefghijklmnop"]
     draw = random.Random(2)
     same = [f"Which gene causes {draw.choice(vocabulary[:10])}?" for _ in range(100)]
     varied = [" ".join(draw.sample(vocabulary, 8)) + "?" for _ in range(200)]
-    rows = (
-        [{"id": i, "question": text, "accepted": i % 5 > 0} for i, text in enumerate(texts)]
-        for texts in (same, varied)
-    )
-    return jsonl(tmp_path / "same.jsonl", next(rows)), jsonl(tmp_path / "varied.jsonl", next(rows))
+
+    def written(name: str, texts: list[str]) -> Path:
+        rows = ({"id": i, "question": text, "accepted": i % 5 > 0} for i, text in enumerate(texts))
+        return jsonl(tmp_path / name, rows)
+
+    return written("same.jsonl", same), written("varied.jsonl", varied)
 
 
 def test_a_template_is_less_varied_by_every_measure_over_equally_many_texts(files: tuple[Path, Path]) -> None:
-    document = variety(*files, topics=5)
+    document = diversity.variety(*files, topics=5)
     same, varied = document["measures"].values()
     assert list(document["texts"].values()) == [80, 160]
     assert same["texts"] == varied["texts"] == 80
@@ -132,12 +125,12 @@ def test_a_template_is_less_varied_by_every_measure_over_equally_many_texts(file
     assert same["self_bleu"] > varied["self_bleu"]
     assert same["vendi"] < varied["vendi"]
     assert sum(topic["texts"] for topic in same["topics"]) == 80
-    assert variety(*files, topics=5) == document
+    assert diversity.variety(*files, topics=5) == document
     text = kgqa("diversity", files[0], "--against", files[1], "--topics", 3).stdout
     assert "self-BLEU" in text
     assert f"topics of {files[1]}" in text
     with pytest.raises(InputError, match="no accepted record has a text 'answer'"):
-        variety(files[0], field="answer")
+        diversity.variety(files[0], field="answer")
 
 
 @pytest.mark.slow
@@ -149,7 +142,7 @@ def test_curves_and_topics_are_drawn(
     pytest.importorskip("umap", reason="NO MAP OF TOPICS: umap-learn is not installed")
     for file in files:
         file.write_text("".join(file.read_text().splitlines(keepends=True)[:15]))
-    drawn = variety(*files, topics=3, figures=tmp_path / "figures")["figures"]
+    drawn = diversity.variety(*files, topics=3, figures=tmp_path / "figures")["figures"]
     assert [Path(file).name for file in drawn] == ["type_token.svg", "topics.svg"]
     curves, topics = (Path(file).read_text() for file in drawn)
     assert all(file.name in curves for file in files)
@@ -163,15 +156,14 @@ def test_without_umap_the_curves_are_drawn_alone(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.setitem(sys.modules, "umap", None)
-    drawn = variety(files[1], topics=3, figures=tmp_path / "figures")["figures"]
+    drawn = diversity.variety(files[1], topics=3, figures=tmp_path / "figures")["figures"]
     assert [Path(file).name for file in drawn] == ["type_token.svg"]
     assert "kgqa_hpc[umap]" in capsys.readouterr().err
 
 
 NO_TORCH = any(importlib.util.find_spec(name) is None for name in ("torch", "transformers"))
-needs_torch = pytest.mark.skipif(
-    NO_TORCH, reason="TORCH AND TRANSFORMERS ARE NOT INSTALLED (extra: embeddings)"
-)
+WHY = "TORCH AND TRANSFORMERS ARE NOT INSTALLED (extra: embeddings)"
+needs_torch = pytest.mark.skipif(NO_TORCH, reason=WHY)
 QUESTIONS = ["which gene causes heart?", "which drug binds gene", "skin", "kidney nerve kidney nerve kidney"]
 
 
@@ -182,7 +174,7 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     from transformers import BertConfig, BertModel, BertTokenizerFast
 
     folder = tmp_path_factory.mktemp("model")
-    vocabulary = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *words(" ".join(QUESTIONS)), "?"]
+    vocabulary = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *diversity.words(" ".join(QUESTIONS)), "?"]
     vocabulary = list(dict.fromkeys(vocabulary))
     (folder / "vocab.txt").write_text("\n".join(vocabulary))
     BertTokenizerFast(vocab_file=str(folder / "vocab.txt")).save_pretrained(folder)

@@ -18,22 +18,18 @@ AFTER = {"Claude Sonnet 4": 1.91, "Gemini 2.5 Pro": 2.77, "GPT-4o": 0.61}
 def write_audit(path: Path, rates: dict[str, float], pairs: int = 100, model: str | None = None) -> Path:
     """An audit in which each judge finds exactly its share of hallucinations, each by one failed criterion."""
     rng = np.random.default_rng(len(path.name))
-    flagged = {
-        judge: {*rng.permutation(pairs)[: round(share * pairs)].tolist()} for judge, share in rates.items()
-    }
+    numbers = {judge: round(share * pairs) for judge, share in rates.items()}
+    flagged = {judge: {*rng.permutation(pairs)[:number].tolist()} for judge, number in numbers.items()}
     engine = {j: {"model": model or f"model of {j}"} for j in rates}
     lines: list[dict[str, Any]] = []
     for n in range(pairs):
-        verdicts = {
-            j: {"supported": n not in flagged[j], "answerable": True, "reasoning": "x"} for j in rates
-        }
+        other = {"answerable": True, "reasoning": "x"}
+        verdicts = {j: {"supported": n not in flagged[j], **other} for j in rates}
         lines.append({"id": f"p{n}", "verdicts": verdicts, "provenance": {"engine": engine}})
     return jsonl(path, lines)
 
 
-def test_two_audits_of_published_rates_give_the_published_summaries_with_intervals(
-    tmp_path: Path,
-) -> None:
+def test_two_audits_of_published_rates_give_the_published_summaries_with_intervals(tmp_path: Path) -> None:
     # 10,000 pairs each, of which the published percentages are whole numbers.
     audits = [
         write_audit(tmp_path / f"{side}.jsonl", {name: share / 100 for name, share in rates.items()}, 10_000)

@@ -59,9 +59,8 @@ def browser() -> Iterator[Any]:
         pytest.skip("SKIPPED: NO CHROMIUM AT /usr/bin/chromium, THE RATING PAGE IS NOT DRIVEN")
     sync_api = pytest.importorskip("playwright.sync_api", reason="SKIPPED: NO PLAYWRIGHT, PAGE NOT DRIVEN")
     with sync_api.sync_playwright() as driver:
-        running = driver.chromium.launch(
-            executable_path=str(CHROMIUM), args=["--no-sandbox"], timeout=PATIENCE
-        )
+        options: Any = {"executable_path": str(CHROMIUM), "args": ["--no-sandbox"], "timeout": PATIENCE}
+        running = driver.chromium.launch(**options)
         yield running
         running.close()
 

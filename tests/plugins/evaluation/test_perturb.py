@@ -21,10 +21,8 @@ TURNED = {"holds": ["two. Alpha"], "accept": 0.15}
 def judged(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run whose judge accepts half of the pairs by chance, nearly all long ones and few turned ones."""
     folder = tmp_path_factory.mktemp("judged")
-    rows = [
-        {"id": f"i{n}", "question": f"Which, {n}?", "answer": f"Alpha {n} one. Omega two."}
-        for n in range(PAIRS)
-    ]
+    texts = ((f"Which, {n}?", f"Alpha {n} one. Omega two.") for n in range(PAIRS))
+    rows = ({"id": f"i{n}", "question": q, "answer": a} for n, (q, a) in enumerate(texts))
     jsonl(folder / "pairs.jsonl", rows)
     engine = {"kind": "scripted", "accept": 0.5, "planted": [LONGER, TURNED]}
     config = config_of({"use": "judge", "as": "coin"}, engine=engine, runtime={"shard_size": 200})
@@ -32,13 +30,8 @@ def judged(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def asked_again(judged: Path, **changes: Any) -> dict[str, Any]:
-    options: dict[str, Any] = {
-        "perturb": ["same", "order", "longer"],
-        "judges": [],
-        "number": PAIRS,
-        "seed": 1,
-    }
-    return retest(judged, judged.parent / "again", **(options | changes))
+    options: dict[str, Any] = {"perturb": ["same", "order", "longer"], "judges": []}
+    return retest(judged, judged.parent / "again", number=PAIRS, seed=1, **(options | changes))
 
 
 def test_planted_tastes_are_found_with_their_size_and_the_judges_own_chance_is_none(judged: Path) -> None:
@@ -64,9 +57,8 @@ def test_asking_again_changes_no_byte_of_the_run_and_resumes(judged: Path) -> No
 def test_a_pair_that_no_judge_saw_is_not_drawn(judged: Path, tmp_path: Path) -> None:
     rows = [{"id": f"i{n}", "question": "Which?", "answer": "Alpha." if n else "Which?"} for n in range(4)]
     jsonl(tmp_path / "pairs.jsonl", rows)
-    run = made_run(
-        tmp_path, config_of({"use": "check", "reject": ["same_text"]}, {"use": "judge", "as": "coin"})
-    )
+    check = {"use": "check", "reject": ["same_text"]}
+    run = made_run(tmp_path, config_of(check, {"use": "judge", "as": "coin"}))
     document = retest(run, tmp_path / "again", perturb=["same"], judges=[], number=9, seed=1)
     assert document["pairs"] == document["judges"]["coin"]["same"]["items"] == 3
 
@@ -85,13 +77,8 @@ def test_a_judge_whose_verdicts_are_not_merged_yet_is_not_asked_again(tmp_path: 
 
 @pytest.mark.plugin("literature")
 def test_a_judge_sees_the_fields_of_the_source_again_and_every_answer_is_changed(tmp_path: Path) -> None:
-    texts = {
-        "question": "Which?",
-        "answer": "It is.",
-        "answer_with_names": "CAT is.",
-        "document_text": "A CAT is.",
-    }
-    decided = {"final_decision": "yes", "context": "A CAT is."}
+    texts = {"question": "Which?", "answer": "It is.", "answer_with_names": "CAT is."}
+    decided = {"document_text": "A CAT is.", "final_decision": "yes", "context": "A CAT is."}
     jsonl(tmp_path / "pairs.jsonl", [{"id": "i", **texts, **decided}])
     run = made_run(tmp_path, config_of("judge_support", "judge_decision"))
     retest(run, tmp_path / "again", perturb=["longer"], judges=[], number=9, seed=1)

@@ -52,9 +52,10 @@ def files(folder: Path, items: int, seed: int) -> tuple[module.Pairs, list[str],
     return read_pairs(given, jsonl(folder / "ref.jsonl", rows)), predictions, references, groups
 
 
-def pairs_of(
-    folder: Path, rows: list[dict[str, Any]], predictions: list[dict[str, Any]] | None = None
-) -> Any:
+Rows = list[dict[str, Any]]
+
+
+def pairs_of(folder: Path, rows: Rows, predictions: Rows | None = None) -> Any:
     """Pairs of these references with predictions, or with themselves."""
     wanted = jsonl(folder / "r.jsonl", rows)
     return read_pairs(jsonl(folder / "p.jsonl", rows if predictions is None else predictions), wanted)
@@ -236,7 +237,8 @@ def test_an_empty_prediction_scores_nothing_unasked_and_none_at_all_is_rejected(
 def test_two_files_are_judged_by_a_run_and_come_back_as_metrics_of_each_group(tmp_path: Path) -> None:
     texts = {"question": "What?", "answer": "It carries copper.", "taxonomy": ["human", "mammals"]}
     predictions = [{"id": f"r{n}", "text": f"It {n}."} for n in range(12)]
-    pairs = pairs_of(tmp_path, [{"id": f"r{n}", **texts} for n in range(12)], predictions)
+    references = [{"id": f"r{n}", **texts} for n in range(12)]
+    pairs = pairs_of(tmp_path, references, predictions)
     write_joined(tmp_path / "joined.jsonl", pairs.rows, pairs.predictions)
     line = json.loads((tmp_path / "joined.jsonl").read_text().splitlines()[0])
     assert {key: line[key] for key in texts} == texts
@@ -250,10 +252,6 @@ def test_two_files_are_judged_by_a_run_and_come_back_as_metrics_of_each_group(tm
         assert len(values) == 12
         assert document[name] == pytest.approx(sum(values) / 12)
         assert document["groups"]["taxonomy"]["mammals"][name] == document[name]
-    others = pairs_of(
-        tmp_path,
-        [{"id": f"r{n}", **texts} for n in range(12)],
-        [*predictions[:11], {"id": "r11", "text": "?"}],
-    )
+    others = pairs_of(tmp_path, references, [*predictions[:11], {"id": "r11", "text": "?"}])
     with pytest.raises(InputError, match="judged another prediction of 'r11'"):
         score(others, judged=run, resamples=20)

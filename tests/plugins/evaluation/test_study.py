@@ -8,7 +8,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from kgqa_hpc.config import parse_config
 from kgqa_hpc.dataset.explain import explain
 from kgqa_hpc.engines.engine import Response
 from kgqa_hpc.errors import InputError
@@ -23,13 +22,13 @@ from kgqa_hpc.plugins.evaluation.study import (
     summarise,
 )
 from kgqa_hpc.runs import open_run
-from kgqa_hpc.runs.chain import build_chain
 from kgqa_hpc.runs.sampling import extend
 from kgqa_hpc.steps.item import Item
 from kgqa_hpc.steps.step import Done, Retry
 from tests.by_path import load
 from tests.command import kgqa
 from tests.prompts.test_published import ANCHOR
+from tests.record_runs import chain_of
 
 VARIANTS = ["p1_1", "p2_1", "p5"]
 SCORES = [
@@ -64,9 +63,7 @@ def done(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict]:
     return folder / "run", study(write_config(folder, 20), folder / "run")
 
 
-def test_every_anchor_is_done_once_with_every_variant_and_the_run_tells_it(
-    done: tuple[Path, dict],
-) -> None:
+def test_every_anchor_is_done_once_with_every_variant_and_the_run_tells_it(done: tuple[Path, dict]) -> None:
     run, document = done
     assert [row["variant"] for row in document["variants"]] == VARIANTS
     assert document["anchors"] == 20
@@ -83,9 +80,7 @@ def test_every_anchor_is_done_once_with_every_variant_and_the_run_tells_it(
         assert story["requests"][0]["messages"]
 
 
-def test_unreadable_pairs_score_nothing_unreadable_verdicts_reject_nothing(
-    done: tuple[Path, dict],
-) -> None:
+def test_unreadable_pairs_score_nothing_unreadable_verdicts_reject_nothing(done: tuple[Path, dict]) -> None:
     run, document = done
     opened, config = open_run(run)
     rows = read_study(opened, config)
@@ -93,9 +88,8 @@ def test_unreadable_pairs_score_nothing_unreadable_verdicts_reject_nothing(
     assert lost > 0
     assert sum(row["unreadable_verdicts"] for row in document["variants"]) > 0
     assert (rows["score"] == 0).sum() >= lost
-    assert rows[
-        "anchor"
-    ].is_monotonic_increasing  # rows of an anchor are pairs, in whatever order shards hold them
+    # Rows of an anchor are pairs, in whatever order shards hold them.
+    assert rows["anchor"].is_monotonic_increasing
     assert json.loads((run / "dataset" / "accounting.json").read_text())["rejected"] == {}
 
 
@@ -111,11 +105,7 @@ def test_a_study_extended_to_more_anchors_says_what_one_over_all_of_them_says(tm
 
 
 def test_a_study_whose_variants_draw_their_own_anchors_is_not_extended(tmp_path: Path) -> None:
-    variants = {"anchors.number": [2, 3]}
-    config = write_config(
-        tmp_path, 6, anchors={"kind": "records", "from": "records.jsonl"}, variants=variants
-    )
-    study(config, tmp_path / "run")
+    study(write_config(tmp_path, 6, variants={"anchors.number": [2, 3]}), tmp_path / "run")
     with pytest.raises(InputError, match="draw anchors of their own"):
         extend(tmp_path / "run", 6)
 
@@ -128,16 +118,11 @@ def test_a_configuration_without_variants_is_no_study(tmp_path: Path) -> None:
 
 def test_an_unreadable_score_counts_as_it_is_told_or_loses_the_item() -> None:
     plain = {"use": "score", "as": "plain", "prompt": "study_answers_question"}
-    config = parse_config(
-        {"engine": {"kind": "scripted"}, "passes": [{"name": "main", "steps": ["generate", *SCORES, plain]}]},
-        "t",
-    )
-    _, leak, sound, plain_step = build_chain(config, "main")
+    _, leak, sound, plain_step = chain_of("generate", *SCORES, plain)
     item = Item(ANCHOR, output={"question": "Which?", "answer": "That."})
     assert isinstance(sound.take(item, Response("r", "nonsense", "stop"), 0), Done)
-    assert isinstance(
-        leak.take(item, Response("r", '{"justification": "no", "score": false}', "stop"), 0), Done
-    )
+    answer = Response("r", '{"justification": "no", "score": false}', "stop")
+    assert isinstance(leak.take(item, answer, 0), Done)
     assert item.features == {"sound": 0.0, "leak": 1.0}
     assert isinstance(plain_step.take(item, Response("r", "nonsense", "stop"), 0), Retry)
     assert isinstance(sound.take(item, Response("r", "", "error", error="down"), 0), Retry)

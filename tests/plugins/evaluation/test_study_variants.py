@@ -112,9 +112,8 @@ def test_anchor_kinds_have_anchors_of_their_own_and_are_compared_unpaired(tmp_pa
 
 
 def test_temperature_edge_types_and_the_sampling_of_an_engine_vary() -> None:
-    temperatures = {
-        name: request.temperature for name, request in requests({"temperature": [0, 0.6]}).items()
-    }
+    warm = requests({"temperature": [0, 0.6]})
+    temperatures = {name: request.temperature for name, request in warm.items()}
     assert temperatures == {"temperature-0": 0.0, "temperature-0.6": 0.6}
     shown = requests({"prompts.edge_types": [True, False]})
     edge_type = ANCHOR.relations[0].type
@@ -142,14 +141,12 @@ def test_files_of_variants_lie_where_the_configuration_lies(tmp_path: Path) -> N
 
     for name in ("a", "b"):
         (tmp_path / f"{name}.jsonl").write_text('{"id": "1", "question": "q?", "answer": "a."}\n')
-    document = config_of(
-        anchors={"kind": "records", "from": "a.jsonl"}, variants={"anchors.from": ["a.jsonl", "b.jsonl"]}
-    )
+    variants = {"anchors.from": ["a.jsonl", "b.jsonl"]}
+    document = config_of(anchors={"kind": "records", "from": "a.jsonl"}, variants=variants)
     (tmp_path / "study.yaml").write_text(json.dumps(document), encoding="utf-8")
     found = load_config(tmp_path / "study.yaml").variant_configs()
-    assert {name: one.anchors.source for name, one in found.items()} == {
-        name: str(tmp_path / name) for name in ("a.jsonl", "b.jsonl")
-    }
+    sources = {name: one.anchors.source for name, one in found.items()}
+    assert sources == {name: str(tmp_path / name) for name in ("a.jsonl", "b.jsonl")}
 
 
 TOGETHER = [{"name": "all", "steps": ["generate", *SCORES]}]

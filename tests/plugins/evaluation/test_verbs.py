@@ -13,6 +13,7 @@ from kgqa_hpc.plugins.evaluation.ratings import CRITERIA
 from tests import command
 from tests.record_runs import jsonl
 
+COMPARED = "both accept 2, only the first 1, only the second 0"
 # Without a PATH there is no Java, which METEOR takes seconds to start.
 kgqa = partial(command.kgqa, PATH="")
 
@@ -30,10 +31,8 @@ def test_sample_page_analyse_and_calibrate_go_together(merged_run: Path, tmp_pat
     assert set(document["share_3"].values()) == {1.0}
     judged = json.loads(kgqa("calibrate", rated, "--judge", merged_run, "--json").stdout)
     assert judged["judges"]["judge"]["confusion"]["true_accept"] == 10
-    assert (
-        "20 ratings give kappa ± 0.44; ± 0.10 needs about 390"
-        in kgqa("calibrate", rated, "--judge", merged_run).stdout
-    )
+    text = kgqa("calibrate", rated, "--judge", merged_run).stdout
+    assert "20 ratings give kappa ± 0.44; ± 0.10 needs about 390" in text
 
 
 @pytest.mark.parametrize(
@@ -41,12 +40,7 @@ def test_sample_page_analyse_and_calibrate_go_together(merged_run: Path, tmp_pat
     [
         (("score", "FILE", "FILE"), ("rougeL",), 1, "bleu4"),
         (("score", "FILE", "FILE"), ("not_computed", "cider"), "needs", "cider was not computed"),
-        (
-            ("panel", "FILE"),
-            ("rules", "all", "accepted"),
-            2,
-            "both accept 2, only the first 1, only the second 0",
-        ),
+        (("panel", "FILE"), ("rules", "all", "accepted"), 2, COMPARED),
         (("panel", "FILE"), ("alone", "b", "rejects_alone"), 1, "b: alone rejects 1"),
         (("panel", "FILE"), ("records",), 4, "Krippendorff's alpha: 0.5"),
         (("hallucination", "FILE", "FILE"), ("ratio_of_means",), 1, "ratio of the mean rates: 1.0"),

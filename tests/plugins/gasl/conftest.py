@@ -43,6 +43,13 @@ def toy_files(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+def read(folder: Path, nodes: str, edges: str = "source_id,target_id,type\n") -> PropertyGraph:
+    """The graph of two tables with these texts."""
+    (folder / "nodes.csv").write_text(nodes, encoding="utf-8")
+    (folder / "edges.csv").write_text(edges, encoding="utf-8")
+    return read_tables(folder / "nodes.csv", folder / "edges.csv")
+
+
 @pytest.fixture(scope="session")
 def toy(toy_files: Path) -> PropertyGraph:
     return read_tables(toy_files / "nodes.csv", toy_files / "edges.csv")
@@ -72,10 +79,8 @@ def graph_of(
     """A graph from lines of nodes.csv and edges.csv."""
 
     def graph_of(nodes: Sequence[str], edges: Sequence[str]) -> PropertyGraph:
-        folder = tmp_path_factory.mktemp("graph")
-        (folder / "nodes.csv").write_text("\n".join(nodes) + "\n", encoding="utf-8")
-        (folder / "edges.csv").write_text("\n".join(edges) + "\n", encoding="utf-8")
-        return read_tables(folder / "nodes.csv", folder / "edges.csv")
+        texts = ("\n".join([*lines, ""]) for lines in (nodes, edges))
+        return read(tmp_path_factory.mktemp("graph"), *texts)
 
     return graph_of
 

@@ -19,17 +19,23 @@ from tests.servers import QuietHandler, chat_server, completion
 kgqa = partial(command.kgqa, "gasl")
 
 
+def written(folder: Path, text: str, name: str = "script.gasl") -> Path:
+    (folder / name).write_text(text, encoding="utf-8")
+    return folder / name
+
+
 @pytest.fixture
 def script(tmp_path: Path) -> Path:
-    path = tmp_path / "script.gasl"
-    path.write_text(
-        "FIND nodes WITH type=drug AS drugs\nGENERATE report FROM drugs AS story\n", encoding="utf-8"
-    )
-    return path
+    return written(tmp_path, "FIND nodes WITH type=drug AS drugs\nGENERATE report FROM drugs AS story\n")
 
 
-def test_run_prints_one_object(script: Path, toy_files: Path) -> None:
-    graph = ("--nodes", toy_files / "nodes.csv", "--edges", toy_files / "edges.csv")
+@pytest.fixture
+def graph(toy_files: Path) -> tuple[str | Path, ...]:
+    """The options that name the toy graph."""
+    return "--nodes", toy_files / "nodes.csv", "--edges", toy_files / "edges.csv"
+
+
+def test_run_prints_one_object(script: Path, toy_files: Path, graph: tuple[Path, ...]) -> None:
     done = kgqa("run", script, *graph, "--answers", toy_files / "answers.json", "--json", code=0)
     document = json.loads(done.stdout)
     assert list(document) == ["status", "variables", "steps"]
@@ -41,10 +47,8 @@ def test_run_prints_one_object(script: Path, toy_files: Path) -> None:
     assert text.stdout.endswith("error\n")
 
 
-def test_a_long_variable_is_cut_on_the_terminal_and_whole_as_json(tmp_path: Path, toy_files: Path) -> None:
-    path = tmp_path / "script.gasl"
-    path.write_text(f"SET long = {json.dumps(['é'] * 2000)}\nSET short = 1\n", encoding="utf-8")
-    graph = ("--nodes", toy_files / "nodes.csv", "--edges", toy_files / "edges.csv")
+def test_a_long_variable_is_cut_on_the_terminal_and_whole_as_json(tmp_path: Path, graph) -> None:
+    path = written(tmp_path, f"SET long = {json.dumps(['é'] * 2000)}\nSET short = 1\n")
     long, short, status = kgqa("run", path, *graph, code=0).stdout.splitlines()
     assert len(long) < 1100
     assert long.endswith(" … (whole with --json)")
@@ -52,29 +56,23 @@ def test_a_long_variable_is_cut_on_the_terminal_and_whole_as_json(tmp_path: Path
     assert len(json.loads(kgqa("run", path, *graph, "--json", code=0).stdout)["variables"]["long"]) == 2000
 
 
-def test_run_says_the_field_that_may_have_been_meant(tmp_path: Path, toy_files: Path) -> None:
-    path = tmp_path / "script.gasl"
-    path.write_text("FIND nodes WITH typ=gene AS x")
-    graph = ("--nodes", toy_files / "nodes.csv", "--edges", toy_files / "edges.csv")
+def test_run_says_the_field_that_may_have_been_meant(tmp_path: Path, graph) -> None:
+    path = written(tmp_path, "FIND nodes WITH typ=gene AS x")
     assert "no item has a field 'typ'; did you mean type?" in kgqa("run", path, *graph, code=1).stderr
 
 
 def test_check_prints_every_faulty_command(tmp_path: Path) -> None:
-    path = tmp_path / "script.gasl"
-    path.write_text("FNID nodes\nCOUNT x\nFIND nods\n", encoding="utf-8")
+    path = written(tmp_path, "FNID nodes\nCOUNT x\nFIND nods\n")
     document = json.loads(kgqa("check", path, "--json", code=2).stdout)
     assert document["status"] == "error"
-    assert [(e["line"], e["column"], e["nearest"]) for e in document["errors"]] == [
-        (1, 1, "FIND"),
-        (3, 6, "NODES"),
-    ]
-    path.write_text("COUNT x\n", encoding="utf-8")
+    errors = [(e["line"], e["column"], e["nearest"]) for e in document["errors"]]
+    assert errors == [(1, 1, "FIND"), (3, 6, "NODES")]
+    written(tmp_path, "COUNT x\n")
     assert json.loads(kgqa("check", path, "--json", code=0).stdout) == {"status": "success", "errors": []}
 
 
 def test_a_script_that_cannot_be_read_exits_2_with_its_error(tmp_path: Path, toy_files: Path) -> None:
-    path = tmp_path / "script.gasl"
-    path.write_text("SET a = 1\nFNID nodes\n", encoding="utf-8")
+    path = written(tmp_path, "SET a = 1\nFNID nodes\n")
     graph = {"nodes": toy_files / "nodes.csv", "edges": toy_files / "edges.csv"}
     result, code = run_script(path, **graph)
     assert code == 2
@@ -105,22 +103,18 @@ def test_options_that_do_not_go_together_or_cannot_be_read_are_bad_input(
 
 
 def test_a_run_and_its_tables_are_one_graph(tmp_path: Path, toy_files: Path) -> None:
-    script = tmp_path / "script.gasl"
-    script.write_text("FIND nodes AS n; FIND edges AS e; COUNT FIND paths DEPTH 2 AS p", encoding="utf-8")
+    script = written(tmp_path, "FIND nodes AS n; FIND edges AS e; COUNT FIND paths DEPTH 2 AS p")
     nodes, edges = toy_files / "nodes.csv", toy_files / "edges.csv"
     write_graph(tmp_path / "kg.h5", load_source("csv", nodes=nodes, edges=edges))
-    of_run, of_tables = (
-        run_script(script, graph=tmp_path)[0],
-        run_script(script, nodes=nodes, edges=edges)[0],
-    )
+    graphs: Any = {"graph": tmp_path}, {"nodes": nodes, "edges": edges}
+    of_run, of_tables = (run_script(script, **graph)[0] for graph in graphs)
     assert of_run.variables == of_tables.variables
     assert of_run.variables["n"][0]["properties"]["year"] == 1975
     assert read_tables(nodes, edges).digest == read_tables(nodes, edges).digest
 
 
 def test_an_engine_answers_each_prompt(tmp_path: Path) -> None:
-    settings = tmp_path / "engine.yaml"
-    settings.write_text("engine: {kind: scripted}\n", encoding="utf-8")
+    settings = written(tmp_path, "engine: {kind: scripted}\n", "engine.yaml")
     prompts = [
         Prompt("PROCESS", "name it", "a", {"id": "a"}),
         Prompt("CLASSIFY", "name it", "b", {"id": "b"}),
@@ -133,15 +127,13 @@ def test_an_engine_answers_each_prompt(tmp_path: Path) -> None:
 
 
 def test_what_an_engine_fails_to_answer_is_none(tmp_path: Path) -> None:
-    settings = tmp_path / "engine.yaml"
-    settings.write_text("kind: scripted\nfaults: {garbage: 1.0}\n", encoding="utf-8")
+    settings = written(tmp_path, "kind: scripted\nfaults: {garbage: 1.0}\n", "engine.yaml")
     with asking(settings) as ask:
         assert ask([Prompt("PROCESS", "name it", "a", {"id": "a"})]) == [None]
 
 
 def test_a_key_that_a_server_echoes_is_in_no_answer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ECHOED_KEY", "sk-known-value-0123456789")
-    settings = tmp_path / "engine.yaml"
 
     def echo(handler: QuietHandler, body: Any) -> Any:
         said = dict.fromkeys(ANSWER_FIELDS.values(), handler.headers["Authorization"])
@@ -149,14 +141,13 @@ def test_a_key_that_a_server_echoes_is_in_no_answer(tmp_path: Path, monkeypatch:
 
     with chat_server(echo) as address:
         keys = {"kind": "openai", "model": "m", "base_url": address, "api_key_env": "ECHOED_KEY"}
-        settings.write_text(json.dumps(keys | {"structured": "none"}), encoding="utf-8")
-        with asking(settings) as ask:
+        text = json.dumps(keys | {"structured": "none"})
+        with asking(written(tmp_path, text, "engine.yaml")) as ask:
             assert ask([Prompt("PROCESS", "name it", "a", {"id": "a"})]) == ["Bearer ***"]
 
 
 @pytest.mark.parametrize("text", ["kind: nope", "- 1", "a: [", "engine: {kind: scripted, speed: 3}"])
 def test_settings_that_are_none_are_bad_input(tmp_path: Path, text: str) -> None:
-    settings = tmp_path / "engine.yaml"
-    settings.write_text(text, encoding="utf-8")
+    settings = written(tmp_path, text, "engine.yaml")
     with pytest.raises(ConfigError, match=r"engine\.yaml"), asking(settings):
         pass

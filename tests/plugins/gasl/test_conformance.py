@@ -41,19 +41,16 @@ def rows() -> Iterator[Any]:
         elif section and not line.startswith("    "):
             script, observations = line.split(" => ")
             script = command.replace("%", script).replace("⏎", "\n")
-            yield pytest.param(
-                Row([*before], script, observations.split(" ;; "), section), id=f"line {number}"
-            )
+            row = Row([*before], script, observations.split(" ;; "), section)
+            yield pytest.param(row, id=f"line {number}")
             if section.endswith("…"):
                 before.append(script)
 
 
 def answers(prompts: Sequence[Prompt]) -> list[Any]:
     """The answers of the guide's examples; for another instruction, the instruction itself."""
-    texts = [prompt.kind or prompt.instruction for prompt in prompts]
-    entries = [
-        (ANSWERS.get(text, {"*": text}), prompt.key) for text, prompt in zip(texts, prompts, strict=True)
-    ]
+    asked = [(prompt.kind or prompt.instruction, prompt.key) for prompt in prompts]
+    entries = [(ANSWERS.get(text, {"*": text}), key) for text, key in asked]
     return [entry.get(key, entry.get("*")) for entry, key in entries]
 
 

@@ -120,9 +120,8 @@ def statuses(run: Callable[..., Result], seeds: range, spoiled: bool) -> Counter
         ends[result.status] += 1
         ends["read"] += bool(result.steps)
         assert (result.error is None) == (result.status != "error")
-        document = json.loads(
-            json.dumps(result.to_dict(), ensure_ascii=False, allow_nan=False).encode("utf-8")
-        )
+        text = json.dumps(result.to_dict(), ensure_ascii=False, allow_nan=False)
+        document = json.loads(text.encode("utf-8"))
         for step in document["steps"]:
             assert step["status"] in {"success", "empty", "partial", "error", "skipped"}
             assert min(step["line"], step["column"]) >= 1
@@ -144,9 +143,8 @@ def test_random_scripts_end_in_a_result(run: Callable[..., Result], spoiled: boo
 def test_random_bytes_are_refused_or_read() -> None:
     for seed in range(200):
         chance = random.Random(seed)
-        data = bytes(
-            chance.choice(b"FIND nodes;\n\\#\"'{}[]()<>-=$,.:_\x00\xff\xc3\xa9 1e") for _ in range(300)
-        )
+        letters = b"FIND nodes;\n\\#\"'{}[]()<>-=$,.:_\x00\xff\xc3\xa9 1e"
+        data = bytes(chance.choice(letters) for _ in range(300))
         print(f"seed {seed}\n{data!r}")
         script, problems = read_script(data)
         assert (script is None) == bool(problems)

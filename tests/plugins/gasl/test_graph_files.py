@@ -4,21 +4,17 @@ import gzip
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
 from kgqa_hpc.errors import GraphFormatError, InputError
-from kgqa_hpc.kg.graph import KnowledgeGraph
-from kgqa_hpc.plugins.gasl.graph import Graph, PropertyGraph, from_run, read_tables
+from kgqa_hpc.plugins.gasl.graph import Graph, from_run, read_tables
+from tests.families.conftest import graph_of
+from tests.plugins.gasl.conftest import read
 
-
-def read(folder: Path, nodes: str, edges: str = "source_id,target_id,type\n") -> PropertyGraph:
-    (folder / "nodes.csv").write_text(nodes, encoding="utf-8")
-    (folder / "edges.csv").write_text(edges, encoding="utf-8")
-    return read_tables(folder / "nodes.csv", folder / "edges.csv")
+NODES, EDGES = "id,name,type\n", "source_id,target_id,type\n"
 
 
 @pytest.mark.parametrize(
@@ -58,9 +54,8 @@ def test_numbers_come_back_as_written(tmp_path_factory: pytest.TempPathFactory, 
 
 
 def test_ids_names_and_types_stay_texts_in_any_order_of_columns(tmp_path: Path) -> None:
-    graph = Graph(
-        read(tmp_path, 'type,x,id,name\nt,5,007,"a, b"\nu,,1,\n', "type,target_id,source_id,w\ne,1,007,0.5\n")
-    )
+    nodes, edges = 'type,x,id,name\nt,5,007,"a, b"\nu,,1,\n', "type,target_id,source_id,w\ne,1,007,0.5\n"
+    graph = Graph(read(tmp_path, nodes, edges))
     assert list(graph.nodes) == [
         {"id": "007", "name": "a, b", "type": "t", "properties": {"x": 5}},
         {"id": "1", "name": "", "type": "u", "properties": {}},
@@ -84,11 +79,11 @@ def test_gzip_is_read_and_the_digest_is_that_of_the_text(tmp_path: Path) -> None
 @pytest.mark.parametrize(
     ("nodes", "edges", "said"),
     [
-        ("id,name\na,b\n", "source_id,target_id,type\n", "nodes.csv line 1: column 'type' is missing"),
-        ("id,name,type,x,x\na,b,c,1,2\n", "source_id,target_id,type\n", "column 'x' stands twice"),
-        ("id,name,type\na,b,c\na,d,e\n", "source_id,target_id,type\n", "nodes.csv line 3: node id 'a'"),
-        ("id,name,type\na,b,c\n", "source_id,target_id,type\na,z,e\n", "edges.csv line 2: 'z'"),
-        ("id,name,type\na,b\n", "source_id,target_id,type\n", "nodes.csv line 2"),
+        ("id,name\na,b\n", EDGES, "nodes.csv line 1: column 'type' is missing"),
+        ("id,name,type,x,x\na,b,c,1,2\n", EDGES, "column 'x' stands twice"),
+        (f"{NODES}a,b,c\na,d,e\n", EDGES, "nodes.csv line 3: node id 'a'"),
+        (f"{NODES}a,b,c\n", f"{EDGES}a,z,e\n", "edges.csv line 2: 'z'"),
+        (f"{NODES}a,b\n", EDGES, "nodes.csv line 2"),
     ],
 )
 def test_a_fault_of_a_file_is_said_with_its_line(tmp_path: Path, nodes: str, edges: str, said: str) -> None:
@@ -102,21 +97,12 @@ def test_a_missing_file_is_bad_input(tmp_path: Path) -> None:
 
 
 def test_a_run_gives_its_nodes_and_edges_with_plain_values() -> None:
-    codes = np.array([0, 1], np.int32)
-    graph = KnowledgeGraph(
-        node_ids=np.array(["a", "b"], object),
-        names=np.array(["A", ""], object),
-        node_type=codes,
-        node_types=("x", "y"),
-        edge_source=codes,
-        edge_target=codes[::-1],
-        edge_type=np.array([0, 0], np.int32),
-        edge_types=("e",),
-        node_properties={"year": pa.array([1999, None]), "never": pa.nulls(2, pa.large_string())},
-        edge_properties={"weight": pa.array([0.5, None])},
-    )
-    nodes, edges = Graph(from_run(graph, "digest")).nodes, Graph(from_run(graph, "digest")).edges
+    years = {"year": pa.array([1999, None]), "never": pa.nulls(2, pa.large_string())}
+    properties = {"node_properties": years, "edge_properties": {"weight": pa.array([0.5, None])}}
+    run = graph_of(["A", ""], ["x", "y"], [(0, "e", 1), (1, "e", 0)], **properties)
+    graph = Graph(from_run(run, "digest"))
+    nodes, edges = graph.nodes, graph.edges
     assert [node["properties"] for node in nodes] == [{"year": 1999}, {}]
     assert [edge["properties"] for edge in edges] == [{"weight": 0.5}, {}]
-    assert nodes[1] == {"id": "b", "name": "", "type": "y", "properties": {}}
-    assert edges[1] == {"source": "b", "target": "a", "type": "e", "properties": {}}
+    assert nodes[1] == {"id": "N1", "name": "", "type": "y", "properties": {}}
+    assert edges[1] == {"source": "N1", "target": "N0", "type": "e", "properties": {}}

@@ -22,11 +22,9 @@ def random_graph(seed: int, graph_of: GraphOf) -> tuple[list[str], list[Edge], P
     chance = random.Random(seed)
     nodes = [f"n{k}" for k in chance.sample(range(7), 7)]
     edges = [(chance.choice(nodes), chance.choice(nodes), chance.choice("ab")) for _ in range(14)]
-    graph = graph_of(
-        ["id,name,type", *(f"{node},{node},{'even' if int(node[1]) % 2 == 0 else 'odd'}" for node in nodes)],
-        ["source_id,target_id,type", *(",".join(edge) for edge in edges)],
-    )
-    return nodes, edges, graph
+    rows = [f"{node},{node},{'odd' if int(node[1]) % 2 else 'even'}" for node in nodes]
+    links = [",".join(edge) for edge in edges]
+    return nodes, edges, graph_of(["id,name,type", *rows], ["source_id,target_id,type", *links])
 
 
 def choices(edges: list[Edge], first: str, last: str, direction: str) -> list[int]:
@@ -66,15 +64,9 @@ def test_all_shortest_paths_come_in_order(seed: int, direction: str, graph_of: G
     expected = []
     for first in sorted(nodes, reverse=True):
         for last in nodes:
-            by_length = (
-                [
-                    p
-                    for p in all_paths(nodes, edges, length, direction)
-                    if (p[0][0], p[0][-1]) == (first, last)
-                ]
-                for length in (1, 2, 3)
-            )
-            expected += next((paths for paths in by_length if paths), []) if first != last else []
+            found = (all_paths(nodes, edges, length, direction) for length in (1, 2, 3))
+            between = ([p for p in paths if (p[0][0], p[0][-1]) == (first, last)] for paths in found)
+            expected += next(filter(None, between), []) if first != last else []
     assert [(p["nodes"], p["relations"]) for p in run(script, graph).variables["p"]] == expected
 
 

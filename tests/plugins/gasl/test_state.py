@@ -75,10 +75,9 @@ def run(files: dict[str, Path]) -> dict[str, Any]:
 @pytest.mark.parametrize(("where", "time"), [("temp_file", 1), ("commit", 11)])
 def test_a_killed_script_goes_on_to_the_same_end(files: dict[str, Path], where: str, time: int) -> None:
     expected = run({**files, "state": files["state"].with_name("other.json")})
-    options = [
-        part for name in ("nodes", "edges", "answers", "state") for part in (f"--{name}", str(files[name]))
-    ]
-    command = [sys.executable, "-c", KILLED, where, str(time), "gasl", "run", str(files["script"]), *options]
+    command = [sys.executable, "-c", KILLED, where, str(time), "gasl", "run", str(files["script"])]
+    for name in ("nodes", "edges", "answers", "state"):
+        command += [f"--{name}", str(files[name])]
     killed = subprocess.run(command, capture_output=True, text=True, check=False)
     assert killed.returncode == -signal.SIGKILL, killed.stderr
     assert files["state"].exists() == (time > 1)

@@ -22,10 +22,8 @@ def deletion(*pmids: int) -> str:
 
 
 def medline(path: Path, *parts: str, prolog: str = "") -> Path:
-    text = (
-        f'<?xml version="1.0" encoding="utf-8"?>{prolog}<PubmedArticleSet>{"".join(parts)}</PubmedArticleSet>'
-    )
-    data = text.encode()
+    inside = f"<PubmedArticleSet>{''.join(parts)}</PubmedArticleSet>"
+    data = f'<?xml version="1.0" encoding="utf-8"?>{prolog}{inside}'.encode()
     path.write_bytes(gzip.compress(data, mtime=0) if path.suffix == ".gz" else data)
     return path
 

@@ -40,9 +40,8 @@ def test_mentions_stand_where_they_say_and_groups_count_names(tmp_path: Path, na
 
 
 def test_the_draw_depends_on_seed_and_content_alone(tmp_path: Path, names: Path) -> None:
-    files = [
-        documents(tmp_path / f"{name}.jsonl", *(f"TP53 in {name}{n}." for n in range(20))) for name in "ab"
-    ]
+    texts = {name: [f"TP53 in {name}{n}." for n in range(20)] for name in "ab"}
+    files = [documents(tmp_path / f"{name}.jsonl", *texts[name]) for name in "ab"]
     first = [anchor.id for anchor in draw(files, names)[1]]
     assert [anchor.id for anchor in draw(files[::-1], names)[1]] == first
     assert [anchor.id for anchor in draw(files, names, number=7)[1]] == first[:7]

@@ -26,11 +26,8 @@ def parts_of(rows: Any) -> list[int]:
 def families(number: int, members: int, rng: random.Random, changed: float = 0.05) -> list[str]:
     """`number` unrelated sequences, each with mutated copies, family after family."""
     parents = ["".join(rng.choices(AMINO, k=200)) for _ in range(number)]
-    return [
-        "".join(rng.choice(AMINO) if rng.random() < changed else a for a in parent)
-        for parent in parents
-        for _ in range(members)
-    ]
+    copied = (parent for parent in parents for _ in range(members))
+    return ["".join(rng.choice(AMINO) if rng.random() < changed else a for a in p) for p in copied]
 
 
 def across(sequences: list[str], labels: Any, k: int = 5) -> float:

@@ -190,9 +190,8 @@ def json_names(rows: Rows, cells: pa.Array, names: list[str]) -> pa.Array:
             result.append(first_of(parse_json(text or "{}"), names))
         except (orjson.JSONDecodeError, AttributeError) as problem:
             reason = f"not JSON: {problem.msg}" if isinstance(problem, ValueError) else "no JSON object"
-            raise GraphFormatError(
-                f"{rows.file} line {rows.line_of(row):,}: properties are {reason}", "export it again"
-            ) from None
+            text = f"{rows.file} line {rows.line_of(row):,}: properties are {reason}"
+            raise GraphFormatError(text, "export it again") from None
     return pa.array(result, pa.large_string())
 
 
@@ -271,10 +270,8 @@ def json_members(path: Path, members: Collection[str]) -> Iterator[tuple[str, in
             window.expect(",")
     window.expect("}")
     if window.peek():
-        raise GraphFormatError(
-            f"{path.name} line {window.line:,}: text after the end of the document",
-            "name a file of one object a line .jsonl",
-        )
+        problem = f"{path.name} line {window.line:,}: text after the end of the document"
+        raise GraphFormatError(problem, "name a file of one object a line .jsonl")
     window.file.close()
 
 
@@ -319,9 +316,8 @@ class _Window:
             return value
 
     def malformed(self, reason: str) -> GraphFormatError:
-        return GraphFormatError(
-            f"{self._path.name} line {self.line:,}: not the expected JSON: {reason}", "export it again"
-        )
+        problem = f"{self._path.name} line {self.line:,}: not the expected JSON: {reason}"
+        return GraphFormatError(problem, "export it again")
 
     def _advance(self, end: int) -> None:
         self.line += self._text.count("\n", self._at, end)

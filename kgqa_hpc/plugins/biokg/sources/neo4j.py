@@ -13,6 +13,7 @@ import csv
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Literal, NamedTuple
 
@@ -116,9 +117,8 @@ def layout_of(header: str, dialect: Dialect) -> Layout | None:
                 if option := re.search(r"label:\s*([^,}]+)", match[4] or ""):
                     label = option[1].strip()
         return Layout(dialect, columns, roles, spaces, names, label)
-    roles_of = next(
-        (roles for roles in (_APOC, _QUERY_EDGES, _QUERY_NODES) if roles.keys() <= set(fields)), None
-    )
+    fitting = (roles for roles in (_APOC, _QUERY_EDGES, _QUERY_NODES) if roles.keys() <= set(fields))
+    roles_of = next(fitting, None)
     if roles_of is None:
         if "ID" not in fields and not {"START_ID", "END_ID"} <= set(fields):
             return None
@@ -141,16 +141,10 @@ def guess_dialect(path: Path, header: str, separator: str | None, quote: str | N
     if quote is not None:
         return Dialect(separator, quote)
     # Single quotes if they enclose fields of the first rows and double quotes enclose none
-    quote = '"'
-    for number, line in text_lines(path):
-        fields = line.split(separator)
-        if any(field.startswith('"') for field in fields):
-            return Dialect(separator, '"')
-        if any(f.startswith("'") for f in fields) and any(f.endswith("'") for f in fields):
-            quote = "'"
-        if number >= 50:
-            break
-    return Dialect(separator, quote)
+    rows = [line.split(separator) for _, line in islice(text_lines(path), 50)]
+    is_double = any(field.startswith('"') for row in rows for field in row)
+    is_single = any(any(f.startswith("'") for f in row) and any(f.endswith("'") for f in row) for row in rows)
+    return Dialect(separator, "'" if is_single and not is_double else '"')
 
 
 def _first_line(path: Path) -> str:
@@ -183,10 +177,9 @@ def open_tables(files: Sequence[Path], settings: Neo4jSettings) -> list[Table]:
         names = line if header is None else _first_line(header)
         layout = layout_of(names, guess_dialect(path, names, settings.delimiter, settings.quote))
         if layout is None or not (layout.has_nodes or layout.has_edges):
-            raise GraphFormatError(
-                f"{(header or path).name} line 1: no header of a Neo4j export: {names[:80]!r}",
-                "it names columns such as :ID and :LABEL, or :START_ID, :END_ID and :TYPE",
-            )
+            problem = f"{(header or path).name} line 1: no header of a Neo4j export: {names[:80]!r}"
+            cure = "it names columns such as :ID and :LABEL, or :START_ID, :END_ID and :TYPE"
+            raise GraphFormatError(problem, cure)
         tables.append(Table(path, layout, header is None))
     return tables
 
@@ -267,9 +260,8 @@ def _add_json(assembly: Assembly, path: Path, settings: Neo4jSettings, member: s
             else:
                 buffer.edge(line, item["start"]["id"], item["end"]["id"], item["label"], selected)
         except (AttributeError, KeyError, TypeError) as problem:
-            raise GraphFormatError(
-                f"{path.name} line {line:,}: not a {member} as APOC writes it: {problem}", "export it again"
-            ) from None
+            text = f"{path.name} line {line:,}: not a {member} as APOC writes it: {problem}"
+            raise GraphFormatError(text, "export it again") from None
     buffer.flush()
 
 

@@ -122,10 +122,7 @@ class PrimeKgSettings(SourceSettings):
     edge_type: Literal["relation", "display_relation"] = Field(
         "relation", description="Column of the edge type."
     )
-    mirrored: Literal["keep", "drop"] = Field(
-        "keep",
-        description="The second, mirrored row of each edge.",
-    )
+    mirrored: Literal["keep", "drop"] = Field("keep", description="The second, mirrored row of each edge.")
     paths = ("path",)
 
 
@@ -220,8 +217,7 @@ class HetionetSettings(SourceSettings):
     edges: Files | None = Field(None, description="The SIF file: source, metaedge, target.")
     metaedges: str | None = Field(None, description="metaedges.tsv, the names of a SIF file's edge types.")
     properties: list[str] = Field(
-        default_factory=list,
-        description="Members of `data` to keep, and an edge's direction (JSON only).",
+        default_factory=list, description="Members of `data` to keep, and an edge's direction (JSON only)."
     )
     paths = ("path", "nodes", "edges", "metaedges")
 
@@ -278,9 +274,8 @@ def _read_hetnet(path: Path, assembly: Assembly, properties: list[str]) -> None:
                 ends = _node_id(*item["source_id"]), _node_id(*item["target_id"])
                 rows.edge(line, *ends, item["kind"], selected)
         except (KeyError, TypeError) as problem:
-            raise GraphFormatError(
-                f"{path.name} line {line:,}: not a {member[:-1]} of a hetnet: {problem}", "export it again"
-            ) from None
+            text = f"{path.name} line {line:,}: not a {member[:-1]} of a hetnet: {problem}"
+            raise GraphFormatError(text, "export it again") from None
     rows.flush()
 
 

@@ -125,9 +125,8 @@ def _triples(path: Path, prefixes: dict[str, str]) -> Iterator[tuple[Any, str, A
     ending = next((suffix for suffix in reversed(path.suffixes) if suffix not in _PACKED), "")
     if (form := _FORMATS.get(ending)) is None:
         endings = " ".join(_FORMATS)
-        raise GraphFormatError(
-            f"{path.name}: no RDF format ends in {ending!r}", f"name it by one of {endings}"
-        )
+        problem = f"{path.name}: no RDF format ends in {ending!r}"
+        raise GraphFormatError(problem, f"name it by one of {endings}")
     with TextStream(path) as file, _BoundedXml(file, path.name) if form == "RDF_XML" else file as stream:
         parser = pyoxigraph.parse(cast(IO[bytes], stream), getattr(pyoxigraph.RdfFormat, form))
         try:
@@ -135,16 +134,14 @@ def _triples(path: Path, prefixes: dict[str, str]) -> Iterator[tuple[Any, str, A
                 yield quad.subject, quad.predicate.value, quad.object
             prefixes.update(getattr(parser, "prefixes", {}))
         except MemoryError:
-            raise GraphFormatError(
-                f"{path.name}: a literal or name of more than 16 MiB", "shorten it"
-            ) from None
+            problem = f"{path.name}: a literal or name of more than 16 MiB"
+            raise GraphFormatError(problem, "shorten it") from None
         except SyntaxError as problem:
             refuse_other_encodings(path)
             line = f" line {problem.lineno:,}" if problem.lineno else ""
-            raise GraphFormatError(
-                f"{path.name}{line}: {problem.msg}",
-                f"export or download it again; if it is no {form}, give it its format's ending",
-            ) from None
+            text = f"{path.name}{line}: {problem.msg}"
+            cure = f"export or download it again; if it is no {form}, give it its format's ending"
+            raise GraphFormatError(text, cure) from None
 
 
 def _shortener(prefixes: dict[str, str]) -> Any:
@@ -186,10 +183,8 @@ class _BoundedXml(io.RawIOBase):
             if _SHORT.match(declared):
                 continue
             if len(declared) == self._entity_limit or b">" in declared:
-                raise self._refused(
-                    f"an entity that holds others, or has more than {self._entity_limit} bytes",
-                    XML_ENTITY_BYTES,
-                )
+                problem = f"an entity that holds others, or has more than {self._entity_limit} bytes"
+                raise self._refused(problem, XML_ENTITY_BYTES)
             self._tail = declared  # the declaration continues in the next piece
         end = piece.rfind(b">")
         self._run = self._run + len(piece) if end < 0 else len(piece) - end
@@ -198,10 +193,8 @@ class _BoundedXml(io.RawIOBase):
         return piece
 
     def _refused(self, reason: str, limit: Limit) -> GraphFormatError:
-        return GraphFormatError(
-            f"{self._file}: {reason}",
-            f"expand or shorten it with a tool you trust; {limit.variable} sets the limit",
-        )
+        cure = f"expand or shorten it with a tool you trust; {limit.variable} sets the limit"
+        return GraphFormatError(f"{self._file}: {reason}", cure)
 
 
 class Statements:

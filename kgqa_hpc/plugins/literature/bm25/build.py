@@ -33,7 +33,6 @@ import orjson
 from kgqa_hpc.errors import InputError, StoreError
 from kgqa_hpc.plugins.literature.bm25 import search
 from kgqa_hpc.plugins.literature.bm25.search import K1, LONGEST_TERM, MANIFEST, B, load_document
-from kgqa_hpc.plugins.literature.documents.document import Document
 from kgqa_hpc.plugins.literature.documents.read import Standing, changes, document_files
 from kgqa_hpc.store.atomic import make_folder, sync_folder
 from kgqa_hpc.store.canonical import digest, read_document, sha256_of, write_document
@@ -165,12 +164,14 @@ def write_part(source: Path, target: Path, shards: int) -> None:
 
     began, records, deletions, size = time.process_time(), 0, 0, 0
     with replaced_folder(target) as folder, ExitStack() as stack:
-        outputs = [
-            stack.enter_context(pyarrow.output_stream(_file(folder, shard), compression="zstd"))
-            for shard in range(shards)
-        ]
+        streams = (pyarrow.output_stream(_file(folder, n), compression="zstd") for n in range(shards))
+        outputs = [stack.enter_context(stream) for stream in streams]
         for name, version, make in changes(source):
-            content = content_of(make()) if make is not None else None
+            content = None  # a deletion
+            if make is not None:
+                document = make()
+                abstracts = [astuple(abstract) for abstract in document.others]
+                content = [document.title, document.text, document.retracted, abstracts]
             line = orjson.dumps([name, version, content], option=orjson.OPT_APPEND_NEWLINE)
             # The same shard on every machine, whatever else is indexed.
             shard = int.from_bytes(hashlib.blake2b(name.encode(), digest_size=8).digest()) % shards
@@ -191,12 +192,6 @@ def read_changes(parts: list[Path], shard: int) -> Iterator[Any]:
         with pyarrow.input_stream(_file(part, shard), compression="zstd") as stream:
             for line in io.BufferedReader(stream, 1 << 20):
                 yield orjson.loads(line)
-
-
-def content_of(document: Document) -> list[Any]:
-    """The stored fields of a document besides id and version."""
-    abstracts = [astuple(abstract) for abstract in document.others]
-    return [document.title, document.text, document.retracted, abstracts]
 
 
 def _file(folder: Path, shard: int) -> str:
@@ -252,14 +247,10 @@ def _summary(parts: list[Path], folders: list[Path]) -> dict[str, Any]:
 
 def write_manifest(folder: Path, content: dict[str, Any]) -> None:
     """Describe every file of the finished shards. Raises DiskFull."""
-    files = {
-        str(path.relative_to(folder)): _described(path)
-        for path in sorted((folder / "shards").rglob("*"))
-        if path.is_file()
-    }
-    write_document(
-        folder / MANIFEST, {"format": "kgqa-index", "version": search.VERSION, **content, "files": files}
-    )
+    paths = filter(Path.is_file, sorted((folder / "shards").rglob("*")))
+    files = {str(path.relative_to(folder)): _described(path) for path in paths}
+    header = {"format": "kgqa-index", "version": search.VERSION}
+    write_document(folder / MANIFEST, {**header, **content, "files": files})
 
 
 def _publish(growing: Path, target: Path) -> None:

@@ -213,10 +213,8 @@ class Bm25Index:
         words = sum(shard["terms"] for shard in facts)
         self._average = words / self.documents if words else 1.0
         # Factor by which a shard's score may be below the exact one, because its mean document length differs.
-        self._slack = [
-            _ROUNDING * max(1.0, self._average * shard["documents"] / max(shard["terms"], 1))
-            for shard in facts
-        ]
+        shares = (shard["documents"] / max(shard["terms"], 1) for shard in facts)
+        self._slack = [_ROUNDING * max(1.0, self._average * share) for share in shares]
 
     def search(self, query: str, k: int = 10) -> list[Hit]:
         """The `k` best documents with any word of the query, best first, equal scores by id.
@@ -224,12 +222,9 @@ class Bm25Index:
         The query is text, never syntax.
         """
         query_terms = dict(islice(Counter(self._analyzer.analyze(query)).items(), MAX_TERMS))
-        blocks = {term: [shard.containing(term) for shard in self._shards] for term in query_terms}
-        weights = {
-            term: count * idf(self.documents, sum(blocks[term]))
-            for term, count in query_terms.items()
-            if sum(blocks[term])
-        }
+        counted = {term: [shard.containing(term) for shard in self._shards] for term in query_terms}
+        blocks = {term: counts for term, counts in counted.items() if any(counts)}
+        weights = {t: query_terms[t] * idf(self.documents, sum(counts)) for t, counts in blocks.items()}
         streams = [self._candidates(n, weights, blocks, k) for n in range(len(self._shards))]
         merged = heapq.merge(*streams, key=lambda candidate: -candidate[0])
         best: list[tuple[float, str, Document]] = []  # (-score, id, document), ascending

@@ -96,9 +96,8 @@ def _table(path: Path, first_line: str, lines: Iterator[tuple[int, str]]) -> Ite
     titles = [title.strip() for title in first_line.split("\t")]
     columns = {_UNIPROT.get(title, title): n for n, title in enumerate(titles)}
     if missing := [name for name in ("accession", "protein_name") if name not in columns]:
-        raise DocumentFormatError(
-            f"{path} line 1: no column {' or '.join(missing)}", "give a table of UniProt"
-        )
+        problem = f"{path} line 1: no column {' or '.join(missing)}"
+        raise DocumentFormatError(problem, "give a table of UniProt")
     names = ("organism", "taxon_id", "lineage", "sequence")
     for number, line in lines:
         values = line.split("\t")

@@ -145,9 +145,8 @@ def _batch_rows(path: Path, metadata: Any) -> int:
         packed = sum(group.column(c).total_compressed_size for c in range(group.num_columns))
         if group.total_byte_size > max(UNPACKED_FREELY, UNPACKED_RATIO.value * packed):
             cure = f"write it again without compression, or set {UNPACKED_RATIO.variable} to a larger number"
-            raise DocumentFormatError(
-                f"{path}: {packed:,} bytes that unpack to {group.total_byte_size:,}", cure
-            )
+            problem = f"{path}: {packed:,} bytes that unpack to {group.total_byte_size:,}"
+            raise DocumentFormatError(problem, cure)
         largest = max(largest, group.total_byte_size // max(group.num_rows, 1))
     return max(1, min(BATCH_ROWS, BATCH_BYTES // largest))
 

@@ -68,10 +68,9 @@ class _Measured(io.RawIOBase):
         self._tags += data.count(b"<")
         if self._bytes > self._most_bytes or self._tags > self._most_tags:
             limits = f"{XML_RECORD_BYTES.variable} and {XML_TAGS.variable}"
-            raise DocumentFormatError(
-                f"{self._path}: no record or article within {self._most_bytes:,} bytes and {self._most_tags:,} tags",
-                f"is it the right file? if so, split the record, or set {limits} to larger numbers",
-            )
+            extent = f"{self._most_bytes:,} bytes and {self._most_tags:,} tags"
+            cure = f"is it the right file? if so, split the record, or set {limits} to larger numbers"
+            raise DocumentFormatError(f"{self._path}: no record or article within {extent}", cure)
         return data
 
 

@@ -5,12 +5,14 @@ import json
 import threading
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from kgqa_hpc.kg.graph import KnowledgeGraph
+from tests.families.conftest import graph_of
 from tests.servers import QuietHandler, serving
 
 NODES = [
@@ -34,18 +36,9 @@ TABLES = {
 
 @pytest.fixture
 def graph() -> KnowledgeGraph:
-    ids, names, types = zip(*NODES, strict=True)
-    kinds = tuple(dict.fromkeys(types))
-    return KnowledgeGraph(
-        node_ids=np.array(ids, dtype=object),
-        names=np.array(names, dtype=object),
-        node_type=np.array([kinds.index(kind) for kind in types], dtype=np.int32),
-        node_types=kinds,
-        edge_source=np.array([0, 1], dtype=np.int32),
-        edge_target=np.array([5, 6], dtype=np.int32),
-        edge_type=np.array([0, 0], dtype=np.int32),
-        edge_types=("r",),
-    )
+    ids, names, types = map(list, zip(*NODES, strict=True))
+    made = graph_of(names, types, [(0, "r", 5), (1, "r", 6)])
+    return replace(made, node_ids=np.array(ids, dtype=object))
 
 
 @pytest.fixture

@@ -24,13 +24,10 @@ COMPOUNDS = {
 }  # fmt: skip
 SPACES = {
     "pubchem": {
-        "table": "pubchem.tsv",
-        "prefixes": ["CID"],
-        "date": "2024-12-03",
-        "licence": "public domain",
+        "table": "pubchem.tsv", "prefixes": ["CID"], "date": "2024-12-03", "licence": "public domain",
     },
     "drugbank": {"table": "drugbank.csv", "licence": "CC0 1.0"},
-}
+}  # fmt: skip
 OBO = "http://purl.obolibrary.org/obo/HP_"
 
 
@@ -194,9 +191,8 @@ def test_a_web_service_is_asked_once_for_each_id_and_its_answers_kept(named, web
 def test_a_service_that_misbehaves_for_an_id_names_the_others(named, web, service, monkeypatch, mood, reason):
     ask = services.answer_within
 
-    def impatient(
-        request, seconds, largest
-    ):  # of this id alone: a loaded machine may answer the others slowly
+    def impatient(request, seconds, largest):
+        # Of this id alone: a loaded machine may answer the others slowly.
         hurry = mood in ("silent", "trickles", "headers") and request.full_url.endswith("/100")
         return ask(request, 0.5 if hurry else seconds, largest)
 

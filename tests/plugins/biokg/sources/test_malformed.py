@@ -146,9 +146,8 @@ def test_a_damaged_file_gives_a_graph_or_one_clear_error(source):
             path.write_bytes(damaged)
             edges.write_bytes(EDGES)
             try:
-                load_source(
-                    source, **({"nodes": path, "edges": edges} if source == "csv" else {"path": path})
-                )
+                files = {"nodes": path, "edges": edges} if source == "csv" else {"path": path}
+                load_source(source, **files)
             except InputError as problem:
                 assert "damaged" in problem.message or "whole.csv" in problem.message
                 assert "\n" not in problem.message

@@ -299,9 +299,7 @@ def test_a_format_is_read_as_its_tools_write_it(read, nodes_of, edges_of, source
         "node_properties": {n: (str(c.type), c.to_pylist()) for n, c in graph.node_properties.items()},
         "edge_properties": {n: (str(c.type), c.to_pylist()) for n, c in graph.edge_properties.items()},
     }  # fmt: skip
-    for key in (
-        ("nodes", "edges") if source == "neo4j" else ()
-    ):  # the order of a folder's files is their names'
+    for key in ("nodes", "edges") if source == "neo4j" else ():  # a folder's files come by their names
         facts[key] = sorted(facts[key])
     assert {key: facts[key] for key in expected} == expected
 

@@ -46,9 +46,7 @@ def test_a_record_becomes_plain_title_and_text(tmp_path: Path, written: str, tit
     assert (document.title, document.text) == (title, text)
 
 
-def test_other_abstracts_stand_beside_the_main_one_and_english_ones_replace_it(
-    tmp_path: Path,
-) -> None:
+def test_other_abstracts_stand_beside_the_main_one_and_english_ones_replace_it(tmp_path: Path) -> None:
     other = '<OtherAbstract Type="{}" Language="{}"><AbstractText>Uno.</AbstractText></OtherAbstract>'
     path = medline(tmp_path / "a.xml", record(1, abstract="One.", more=other.format("Publisher", "spa")))
     document = _only(path)
@@ -60,11 +58,8 @@ def test_other_abstracts_stand_beside_the_main_one_and_english_ones_replace_it(
 
 def test_retractions_are_flagged(tmp_path: Path) -> None:
     note = '<CommentsCorrectionsList><CommentsCorrections RefType="{}"/></CommentsCorrectionsList>'
-    path = medline(
-        tmp_path / "a.xml",
-        record(1, more=note.format("RetractionIn")),
-        record(2, more=note.format("RetractionOf")),
-    )
+    kinds = enumerate(("RetractionIn", "RetractionOf"), 1)
+    path = medline(tmp_path / "a.xml", *(record(n, more=note.format(kind)) for n, kind in kinds))
     assert [document.retracted for document in read_documents([path])] == [True, False]
 
 
@@ -103,9 +98,8 @@ def test_every_20th_of_50788_real_records_has_the_text_that_a_plain_parse_finds(
     assert len(documents) == len(some) > 1_000
     for written, document in zip(some, documents, strict=True):
         # Without what follows the article: three quarters of a file are lists of references and subjects.
-        element = ET.fromstring(
-            written[: written.index(b"</Article>")] + b"</Article></MedlineCitation></PubmedArticle>"
-        )[0]
+        begin = written[: written.index(b"</Article>")]
+        element = ET.fromstring(begin + b"</Article></MedlineCitation></PubmedArticle>")[0]
         pmid = element.find("PMID")
         assert pmid is not None
         assert (document.id, document.version) == (pmid.text, int(pmid.get("Version", "1")))

@@ -141,15 +141,12 @@ def test_names_marked_by_hand_are_found_with_their_offsets() -> None:
             sentence += piece
         mentions = NameFinder(searchable_names(names.split(";"))).find(sentence)
         spans = {(mention.start, mention.end) for mention in mentions}
-        right, wrong, missed = (
-            right + len(spans & marked),
-            wrong + len(spans - marked),
-            missed + len(marked - spans),
-        )
+        right += len(spans & marked)
+        wrong += len(spans - marked)
+        missed += len(marked - spans)
         for start, end in sorted(spans ^ marked):
             print(f"{'wrong' if (start, end) in spans else 'missed'}: {sentence[start:end]} of: {sentence}")
     assert right + missed >= 280
     assert right / (right + wrong) >= 0.985  # at most four wrong: a fifth is a rule that was lost
-    assert (
-        right / (right + missed) >= 0.94
-    )  # docs/guide/literature.md names the missed ones with their reasons
+    # docs/guide/literature.md names the missed ones with their reasons.
+    assert right / (right + missed) >= 0.94

@@ -154,9 +154,8 @@ def test_what_stands_in_and_around_records_is_bounded(
     monkeypatch.setenv("KGQA_MAX_XML_RECORD_BYTES", "1000000")
     monkeypatch.setenv("KGQA_MAX_XML_TAGS", "10000")
     path = medline(tmp_path / "a.xml", JUNK[junk] + record(1, "Title"))
-    with pytest.raises(
-        DocumentFormatError, match="no record or article within 1,000,000 bytes and 10,000 tags"
-    ):
+    bounds = "no record or article within 1,000,000 bytes and 10,000 tags"
+    with pytest.raises(DocumentFormatError, match=bounds):
         list(read_documents([path]))
 
 

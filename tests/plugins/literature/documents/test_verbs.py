@@ -1,49 +1,38 @@
 """The verbs about documents, as a user calls them."""
 
 import json
+from functools import partial
 from pathlib import Path
 
 import pytest
-from click.testing import Result
-from typer.testing import CliRunner
 
-from kgqa_hpc.cli import app
-from kgqa_hpc.errors import InputError
+from tests.command import kgqa
 from tests.plugins.literature.builders import medline, record
 from tests.record_runs import jsonl
-
-
-def done(*arguments: str | Path) -> Result:
-    result = CliRunner().invoke(app, [str(argument) for argument in arguments], catch_exceptions=False)
-    assert result.exit_code == 0, result.stderr
-    return result
-
-
-def run(*arguments: str | Path) -> str:
-    return done(*arguments).stdout
 
 
 @pytest.fixture
 def index(tmp_path: Path) -> Path:
     records = record(11, "Cats \x85 purr", "The cat."), record(22, "Dogs bark", "A dog, a cat.")
     path = medline(tmp_path / "a.xml.gz", *records)
-    run("index", "build", tmp_path / "index", path, "--workers", "1")
+    kgqa("index", "build", tmp_path / "index", path, "--workers", 1)
     return tmp_path / "index"
 
 
 def test_building_reports_counts_cost_and_projection(tmp_path: Path) -> None:
     path = medline(tmp_path / "a.xml", record(1, "x"), record(2, "y"))
-    found = json.loads(run("index", "build", tmp_path / "index", path, "--json", "--shards", "2"))
+    build = partial(kgqa, "index", "build", tmp_path / "index", path, "--shards", 2)
+    found = json.loads(build("--json").stdout)
     assert found["counts"]["documents"] == 2
     assert found["parameters"]["shards"] == 2
     assert found["projection"]["documents"] == 38_000_000
-    assert "38,000,000" in run("index", "build", tmp_path / "index", path, "--shards", "2")
+    assert "38,000,000" in build().stdout
 
 
 def test_a_file_of_queries_is_answered_in_its_order(index: Path, tmp_path: Path) -> None:
     rows = [{"id": "b", "query": "dog"}, {"id": 1, "query": "nothing"}, {"query": "cats"}]
     asked = jsonl(tmp_path / "queries.jsonl", rows)
-    lines = run("index", "search", index, "--queries", asked, "--json").splitlines()
+    lines = kgqa("index", "search", index, "--queries", asked, "--json").stdout.splitlines()
     answers = [json.loads(line) for line in lines]
     names = [(answer["id"], answer["query"]) for answer in answers]
     assert names == [("b", "dog"), ("1", "nothing"), ("3", "cats")]
@@ -52,14 +41,13 @@ def test_a_file_of_queries_is_answered_in_its_order(index: Path, tmp_path: Path)
 
 
 def test_what_is_printed_for_people_moves_no_cursor(index: Path) -> None:
-    assert "Cats   purr" in run("index", "search", index, "purr")
-    assert run("index", "search", index, "zebra") == "no document has a word of the query\n"
+    assert "Cats   purr" in kgqa("index", "search", index, "purr").stdout
+    assert kgqa("index", "search", index, "zebra").stdout == "no document has a word of the query\n"
 
 
 @pytest.mark.parametrize("arguments", [[], ["x", "--queries", "y.jsonl"], ["--queries", "missing.jsonl"]])
 def test_a_search_that_asks_nothing_or_twice_is_refused(index: Path, arguments: list[str]) -> None:
-    with pytest.raises(InputError):
-        run("index", "search", index, *arguments)
+    kgqa("index", "search", index, *arguments, code=2)
 
 
 def test_mentions_are_printed_for_every_document_and_what_was_dropped_is_counted(tmp_path: Path) -> None:
@@ -69,7 +57,7 @@ def test_mentions_are_printed_for_every_document_and_what_was_dropped_is_counted
     ]
     documents = jsonl(tmp_path / "a.jsonl", rows)
     (tmp_path / "names.tsv").write_text("protein_name\tgene_names\nTumor antigen p53\tTP53 P53 CAT T DNA\n")
-    result = done("mentions", documents, "--names", tmp_path / "names.tsv", "--json")
+    result = kgqa("mentions", documents, "--names", tmp_path / "names.tsv", "--json")
     spans = {"a": [(3, 6, "p53"), (13, 16, "p53")], "b": [(9, 12, "CAT")]}
     keys = ("start", "end", "text")
     mentions = {name: [dict(zip(keys, span, strict=True)) for span in spans[name]] for name in spans}

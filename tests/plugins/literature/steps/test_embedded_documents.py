@@ -16,11 +16,10 @@ from kgqa_hpc.prompts.files import shipped_prompts
 from tests.plugins.literature.builders import index
 from tests.record_runs import jsonl, made_run
 
+NO_ENGINE = importlib.util.find_spec("xllamacpp") is None
 pytestmark = [
     pytest.mark.slow,  # half a minute on a quiet core
-    pytest.mark.skipif(
-        importlib.util.find_spec("xllamacpp") is None, reason="NO EMBEDDED ENGINE (extra: cpu)"
-    ),
+    pytest.mark.skipif(NO_ENGINE, reason="NO EMBEDDED ENGINE (extra: cpu)"),
 ]
 TEXTS = {
     "1": "ATP7B carries copper out of liver cells into the bile. Without it copper stays in the liver.",
@@ -60,9 +59,7 @@ def test_what_the_embedded_model_names_as_evidence_is_a_sentence_of_its_document
         assert record["final_decision"] in ("yes", "no", "maybe")
 
 
-def test_what_the_embedded_model_makes_of_a_pair_has_five_options_and_a_label(
-    tmp_path: Path,
-) -> None:
+def test_what_the_embedded_model_makes_of_a_pair_has_five_options_and_a_label(tmp_path: Path) -> None:
     for record in run_demo(tmp_path, "demo_medqa"):
         options, place = record["options"], record["correct_option"]
         assert options[place] == record["answer"]

@@ -61,9 +61,7 @@ def put_records(folder: Path, pairs: list[dict[str, Any]]) -> Path:
     return folder / "source"
 
 
-def test_four_wrong_options_of_the_answers_type_are_of_the_graph_and_no_neighbours(
-    tmp_path: Path,
-) -> None:
+def test_four_wrong_options_of_the_answers_type_are_of_the_graph_and_no_neighbours(tmp_path: Path) -> None:
     pairs = {pair["id"]: pair for pair in pairs_of(tmp_path)}
     source, run = put_records(tmp_path, list(pairs.values())), tmp_path / "medqa"
     kgqa("all", written(tmp_path / "medqa.yaml", medqa_of(source)), run)

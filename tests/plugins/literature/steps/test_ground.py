@@ -26,9 +26,8 @@ def pair() -> Item:
 
 
 def hits(*texts: str) -> str:
-    documents = [
-        {"id": str(n), "score": 9.5 - n, "title": f"Title {n}", "text": text} for n, text in enumerate(texts)
-    ]
+    fields = ({"id": str(n), "score": 9.5 - n, "title": f"Title {n}"} for n in range(len(texts)))
+    documents = [{**entry, "text": text} for entry, text in zip(fields, texts, strict=True)]
     return json.dumps({"documents": documents})
 
 

@@ -6,11 +6,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from typer.testing import CliRunner
 
 from kgqa_hpc import stages
 from kgqa_hpc.anchors.anchor import Anchor
-from kgqa_hpc.cli import app
 from kgqa_hpc.dataset.explain import explain
 from kgqa_hpc.errors import FingerprintMismatch
 from kgqa_hpc.plugins.evaluation.cli import grounding_counts
@@ -20,6 +18,7 @@ from kgqa_hpc.runs import open_for_work
 from kgqa_hpc.steps.item import Item
 from kgqa_hpc.store.run_folder import RunFolder
 from kgqa_hpc.trials.replay import replay
+from tests.command import kgqa
 from tests.plugins.literature.builders import index
 from tests.record_runs import config_of, jsonl, made_run, written
 from tests.work.rig import Processes, kill_and_finish
@@ -75,12 +74,10 @@ def test_explain_shows_pairs_that_are_grounded_again(grounded: Path) -> None:
     """The documents of a grounded source have no title and no text."""
     again = made_run(grounded, grounding(grounded, pairs="run"), "again")
     ids = [record["id"] for record in records(again)][:3]
-    shown = CliRunner().invoke(app, ["explain", str(again), *ids, "--json"])
-    assert shown.exit_code == 0, shown.output
-    stories = json.loads(shown.stdout)
+    stories = json.loads(kgqa("explain", again, *ids, "--json").stdout)
     assert [story["id"] for story in stories] == ids
     assert all(request["messages"] for story in stories for request in story["requests"])
-    assert ids[2] in CliRunner().invoke(app, ["explain", str(again), *ids]).stdout
+    assert ids[2] in kgqa("explain", again, *ids).stdout
 
 
 def test_a_search_without_an_answer_leaves_the_documents_of_the_source() -> None:

@@ -154,10 +154,9 @@ def test_the_judge_of_a_decision_sees_the_context_and_not_the_source_pair() -> N
 
 
 def test_examples_of_pubmedqa_show_their_contexts(tmp_path: Path) -> None:
-    item = {"QUESTION": "Does iron rise?", "CONTEXTS": ["Iron was measured.", "It rose."]}
-    path = jsonl(
-        tmp_path / "train.json", [{"1": {**item, "LONG_ANSWER": "It does.", "final_decision": "yes"}}]
-    )
+    item: dict[str, Any] = {"QUESTION": "Does iron rise?", "CONTEXTS": ["Iron was measured.", "It rose."]}
+    item |= {"LONG_ANSWER": "It does.", "final_decision": "yes"}
+    path = jsonl(tmp_path / "train.json", [{"1": item}])
     assert Examples(path).like("iron", 1) == [
         "Context: Iron was measured. It rose. Question: Does iron rise? Long answer: It does. Decision: yes"
     ]
@@ -211,10 +210,7 @@ def test_a_run_ends_in_linkberts_own_form(tmp_path: Path, form: str, judge: str)
     config = config_of(f"rephrase_{form}", judge, engine=engine, dataset={"z_score": None, "split": split})
     run = made_run(tmp_path, config)
     export(RunFolder.open(run), f"linkbert-{form}", tmp_path / "out")
-    files = [
-        run / "dataset" / "accepted.jsonl",
-        *(tmp_path / "out" / f"{part}.json" for part in ("train", "test")),
-    ]
+    files = [run / "dataset" / "accepted.jsonl", *(tmp_path / "out" / f"{n}.json" for n in ("train", "test"))]
     records, *parts = ([json.loads(line) for line in file.open()] for file in files)
     lines = [line for part in parts for line in part]
     assert len(lines) == len(records) > 10
