@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from kgqa_hpc.errors import ScriptError
-from kgqa_hpc.plugins.gasl import language as x
+from kgqa_hpc.plugins.gasl import language as lang
 
 # Lark's trees and tokens; the children of a tree are of no one type.
 Tree = Any
@@ -26,19 +26,19 @@ _PLAIN = {"n": "\n", "t": "\t"}
 _PIECE = re.compile(r"\{\{|\}\}|\{([A-Za-z_][A-Za-z0-9_]*(?:\.[A-Za-z0-9_]+)*)\}|[{}]")
 
 
-def _of_items(condition: x.Condition | None) -> x.Condition | None:
+def _of_items(condition: lang.Condition | None) -> lang.Condition | None:
     """The condition, which must not refer to the end nodes of an edge or a path."""
-    for comparison in x.comparisons(condition):
+    for comparison in lang.comparisons(condition):
         if comparison.end != "item":
             message = f"{comparison.end.upper()}_FILTER belongs to FIND edges and FIND paths only"
             raise ScriptError("syntax", message, comparison.place)
     return condition
 
 
-def _set(name: x.Word, value: Any) -> x.Command:
+def _set(name: lang.Word, value: Any) -> lang.Command:
     for item in value if isinstance(value, list) else ():
-        x.item_bytes(item)  # raises ScriptError for one that is too large
-    return x.Command("set", (name, str(value) if isinstance(value, str) else value))
+        lang.item_bytes(item)  # raises ScriptError for one that is too large
+    return lang.Command("set", (name, str(value) if isinstance(value, str) else value))
 
 
 def _amount(digits: Token) -> int:
@@ -56,12 +56,12 @@ def _hops(digits: Token) -> int:
 
 
 def _json_number(digits: Token) -> int | float:
-    if (value := x.number(digits)) is None:
+    if (value := lang.number(digits)) is None:
         raise ScriptError("limit", "a number beyond 1e308")
     return value
 
 
-def _string(at: x.Place, token: Token) -> str:
+def _string(at: lang.Place, token: Token) -> str:
     """The characters of a name, a word or a STRING."""
     if token.type != "STRING":
         return str(token)
@@ -73,26 +73,28 @@ def _string(at: x.Place, token: Token) -> str:
         raise ScriptError("syntax", message, at) from None
 
 
-def _ref(at: x.Place, token: Token) -> x.Ref:
+def _ref(at: lang.Place, token: Token) -> lang.Ref:
     name, *entries = token.split(".")
-    return x.Ref(str(token), name, tuple(entries), at)
+    return lang.Ref(str(token), name, tuple(entries), at)
 
 
-def _field(at: x.Place, token: Token) -> x.Field:
+def _field(at: lang.Place, token: Token) -> lang.Field:
     text = _string(at, token)
-    return x.Field(text, (text,) if token.type == "STRING" else tuple(text.split(".")), at)
+    return lang.Field(text, (text,) if token.type == "STRING" else tuple(text.split(".")), at)
 
 
-def _comparison(at: x.Place, end: str | None, field: x.Field, relation: tuple[str, Any]) -> x.Comparison:
+def _comparison(
+    at: lang.Place, end: str | None, field: lang.Field, relation: tuple[str, Any]
+) -> lang.Comparison:
     op, operand = relation
-    if op == "IN" and isinstance(operand, x.Ref):
+    if op == "IN" and isinstance(operand, lang.Ref):
         op = "IN_VARIABLE"
     values = operand if type(operand) is tuple else (operand,)
-    side: x.End = "item" if end is None else "source" if end == "SOURCE_FILTER" else "target"
-    return x.Comparison(field, op.lower(), values, side, at)
+    side: lang.End = "item" if end is None else "source" if end == "SOURCE_FILTER" else "target"
+    return lang.Comparison(field, op.lower(), values, side, at)
 
 
-def _regex(at: x.Place, token: Token) -> str:
+def _regex(at: lang.Place, token: Token) -> str:
     """A pattern. Raises ScriptError `syntax` where Python or RE2 rejects it, or beyond 200 characters."""
     import re2
 
@@ -114,15 +116,15 @@ def _regex(at: x.Place, token: Token) -> str:
     return pattern
 
 
-def _call(at: x.Place, function: Token, argument: x.Expression) -> x.Expression:
+def _call(at: lang.Place, function: Token, argument: lang.Expression) -> lang.Expression:
     if function.lower() not in FUNCTIONS:
-        guess = x.nearest(str(function), (name.upper() for name in FUNCTIONS))
+        guess = lang.nearest(str(function), (name.upper() for name in FUNCTIONS))
         message = f"no function {function[:40]!r}: {', '.join(FUNCTIONS)}"
         raise ScriptError("syntax", message, at, guess)
-    return x.Expression("call", (function.lower(), argument))
+    return lang.Expression("call", (function.lower(), argument))
 
 
-def _template(at: x.Place, token: Token) -> x.Expression:
+def _template(at: lang.Place, token: Token) -> lang.Expression:
     """A STRING in an expression, as alternating texts and `{fields}`."""
     pieces: list[Any] = [""]
     text, end = _string(at, token), 0
@@ -130,26 +132,26 @@ def _template(at: x.Place, token: Token) -> x.Expression:
         pieces[-1] += text[end : piece.start()]
         end = piece.end()
         if piece[1]:
-            pieces += [x.Field(piece[1], tuple(piece[1].split(".")), at), ""]
+            pieces += [lang.Field(piece[1], tuple(piece[1].split(".")), at), ""]
         elif piece[0] in ("{{", "}}"):
             pieces[-1] += piece[0][0]
         else:
             message = f"a {piece[0]} alone: write {piece[0] * 2}, or {{field}}"
             raise ScriptError("syntax", message, at)
     pieces[-1] += text[end:]
-    return x.Expression("template", tuple(pieces))
+    return lang.Expression("template", tuple(pieces))
 
 
 # The value of a rule from the values of its parts; None for an absent clause.
 _BUILD: dict[str, Callable[..., Any]] = {
     "set": _set,
-    "found": lambda kind, condition, limit: x.Found(
+    "found": lambda kind, condition, limit: lang.Found(
         kind.lower(), condition if kind == "EDGES" else _of_items(condition), limit
     ),
-    "paths": lambda condition, direction, depth, limit: x.Found(
+    "paths": lambda condition, direction, depth, limit: lang.Found(
         "paths", condition, limit, direction or "both", depth or 3
     ),
-    "count_found": lambda search, field, by, unique: x.Command("count", (search, field, None, by, unique)),
+    "count_found": lambda search, field, by, unique: lang.Command("count", (search, field, None, by, unique)),
     "where": _of_items,
     "typed": lambda kind: (None, kind),
     "labelled": lambda label, kind: (label, kind),
@@ -160,18 +162,18 @@ _BUILD: dict[str, Callable[..., Any]] = {
     "has_field": lambda field: ("has_field", field),
     "exists": lambda: ("exists",),
     "empty": lambda *words: ("empty", "NOT" not in words),
-    "cond": lambda *parts: x.Compound("or", parts),
-    "conj": lambda *parts: x.Compound("and", parts),
-    "negated": lambda signs, condition: x.Compound("not", (condition,)) if signs % 2 else condition,
+    "cond": lambda *parts: lang.Compound("or", parts),
+    "conj": lambda *parts: lang.Compound("and", parts),
+    "negated": lambda signs, condition: lang.Compound("not", (condition,)) if signs % 2 else condition,
     "nots": lambda *signs: len(signs),
     "rel": lambda op, *operand: ("_".join([op, *operand]), ()) if op == "IS" else (str(op), *operand),
     "values": lambda *values: values,
-    **dict.fromkeys(("expr", "term"), lambda *parts: x.Expression("arithmetic", parts)),
-    "minus": lambda *parts: x.Expression("minus", parts),
+    **dict.fromkeys(("expr", "term"), lambda *parts: lang.Expression("arithmetic", parts)),
+    "minus": lambda *parts: lang.Expression("minus", parts),
     "minuses": lambda *signs: len(signs),
-    "number": lambda digits: x.Expression("number", (x.number(digits),)),
-    "read": lambda ref: x.Expression("variable", (ref,)),
-    "bracketed": lambda part: x.Expression("bracketed", (part,)),
+    "number": lambda digits: lang.Expression("number", (lang.number(digits),)),
+    "read": lambda ref: lang.Expression("variable", (ref,)),
+    "bracketed": lambda part: lang.Expression("bracketed", (part,)),
     "json_number": _json_number,
     "json_array": lambda *members: list(members),
     "json_object": lambda *pairs: dict(pairs),
@@ -184,11 +186,11 @@ _BUILD: dict[str, Callable[..., Any]] = {
 # The same for rules whose value has a position; it comes first.
 _PLACED: dict[str, Callable[..., Any]] = {
     **dict.fromkeys(("string", "text"), _string),
-    **dict.fromkeys(("type", "name", "ptype"), lambda at, token: x.Word(_string(at, token), at)),
+    **dict.fromkeys(("type", "name", "ptype"), lambda at, token: lang.Word(_string(at, token), at)),
     "ref": _ref,
     "variable": lambda at, token: _ref(at, token[1:]),
     "field": _field,
-    "item_field": lambda at, token: x.Expression("field", (_field(at, token),)),
+    "item_field": lambda at, token: lang.Expression("field", (_field(at, token),)),
     "value": lambda at, token: _ref(at, token[1:]) if token.type == "VARREF" else _string(at, token),
     "comparison": _comparison,
     "regex": _regex,
@@ -205,16 +207,16 @@ class Builder:
     """
 
     text: str
-    position_of: Callable[[int], x.Place]
+    position_of: Callable[[int], lang.Place]
     problems: list[ScriptError]
 
-    def statements(self, tree: Tree) -> tuple[x.Statement, ...]:
+    def statements(self, tree: Tree) -> tuple[lang.Statement, ...]:
         """The statements of a `start`, `part`, `statements` or `simple` tree."""
         if tree.data == "simple":
             return self._simple(tree)
         if tree.data != "statements":
             return self.statements(tree.children[0]) if tree.children else ()
-        built: list[x.Statement] = []
+        built: list[lang.Statement] = []
         before = ""
         kinds = [statement.data for statement in tree.children]
         for position, statement in enumerate(tree.children):
@@ -226,17 +228,17 @@ class Builder:
                     self._refuse(statement, "ON must follow a command")
                 start, status = statement.meta.start_pos, statement.children[0].lower()
                 text, at = self.text[start : statement.meta.end_pos], self.position_of(start)
-                built.extend(x.On(status, simple, text, at) for simple in self._simple(body))
+                built.extend(lang.On(status, simple, text, at) for simple in self._simple(body))
             elif kind == "attempt":
                 following = kinds[position + 1 : position + 2]
                 if following not in (["rescue"], ["final"]) and not _is_broken(body.children[0]):
                     self._refuse(statement, "TRY without CATCH or FINALLY")
-                built.append(x.Attempt(self.statements(body), None, None))
+                built.append(lang.Attempt(self.statements(body), None, None))
             else:
                 inside = self.statements(body)
                 attempt = built[-1] if built else None
                 allowed = ("attempt",) if kind == "rescue" else ("attempt", "rescue")
-                if isinstance(attempt, x.Attempt) and before in allowed:
+                if isinstance(attempt, lang.Attempt) and before in allowed:
                     built[-1] = attempt._replace(**{kind: inside})
                 else:
                     word, context = ("CATCH", "TRY") if kind == "rescue" else ("FINALLY", "TRY or CATCH")
@@ -245,7 +247,7 @@ class Builder:
             before = kind
         return tuple(built)
 
-    def _simple(self, tree: Tree) -> tuple[x.Simple, ...]:
+    def _simple(self, tree: Tree) -> tuple[lang.Simple, ...]:
         """The command of a tree; none if it is faulty."""
         if _is_broken(tree):
             return ()
@@ -256,10 +258,10 @@ class Builder:
             problem.place = problem.place or position
             self.problems.append(problem)
             return ()
-        if isinstance(command, x.Found):
-            command = x.Command("find", (command,))
+        if isinstance(command, lang.Found):
+            command = lang.Command("find", (command,))
         text = self.text[tree.meta.start_pos : tree.meta.end_pos]
-        return (x.Simple(command, into[0] if into else None, text, position),)
+        return (lang.Simple(command, into[0] if into else None, text, position),)
 
     def _refuse(self, tree: Tree, message: str) -> None:
         self.problems.append(ScriptError("syntax", message, self.position_of(tree.meta.start_pos)))
@@ -276,7 +278,7 @@ class Builder:
         if tree.data in _PLACED:
             return _PLACED[tree.data](self.position_of(tree.meta.start_pos), *parts)
         build = _BUILD.get(tree.data)
-        return build(*parts) if build else x.Command(str(tree.data), tuple(parts))
+        return build(*parts) if build else lang.Command(str(tree.data), tuple(parts))
 
 
 def _is_broken(tree: Tree) -> bool:

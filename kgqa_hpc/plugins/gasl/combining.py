@@ -8,7 +8,7 @@ from typing import Any
 
 from kgqa_hpc.errors import ScriptError
 from kgqa_hpc.plugins.gasl import finding
-from kgqa_hpc.plugins.gasl import language as x
+from kgqa_hpc.plugins.gasl import language as lang
 from kgqa_hpc.plugins.gasl.world import EMPTY, Outcome, World
 
 
@@ -23,17 +23,17 @@ def identity(value: Any) -> Hashable:
     return value if value is None or isinstance(value, str) else ("number", value)
 
 
-def sameness(item: x.Item) -> Hashable:
+def sameness(item: lang.Item) -> Hashable:
     """A key that is equal for the same items: their `id` if they have one, otherwise all fields."""
     item_id = item.get("id")
     return ("id", identity(item_id)) if item_id is not None else ("fields", identity(item))
 
 
-def grouped(items: Sequence[x.Item], field: x.Field) -> tuple[dict[Hashable, list[x.Item]], int]:
+def grouped(items: Sequence[lang.Item], field: lang.Field) -> tuple[dict[Hashable, list[lang.Item]], int]:
     """The items by the identity of a field's value, and the number of items that lack the field."""
-    groups: dict[Hashable, list[x.Item]] = {}
+    groups: dict[Hashable, list[lang.Item]] = {}
     for item in items:
-        if (value := x.given(item, field)) is not None:
+        if (value := lang.given(item, field)) is not None:
             groups.setdefault(identity(value), []).append(item)
     return groups, len(items) - sum(map(len, groups.values()))
 
@@ -48,7 +48,9 @@ def free_name(name: str, used: Iterable[str]) -> str:
     return f"{name}_{number}"
 
 
-def join(world: World, ref: x.Ref, with_ref: x.Ref, field: x.Field, with_field: x.Field | None) -> Outcome:
+def join(
+    world: World, ref: lang.Ref, with_ref: lang.Ref, field: lang.Field, with_field: lang.Field | None
+) -> Outcome:
     """Each pair of items with an equal field, as one item."""
     left_items, right_items = world.items(ref), world.items(with_ref)
     if not left_items or not right_items:
@@ -56,20 +58,20 @@ def join(world: World, ref: x.Ref, with_ref: x.Ref, field: x.Field, with_field: 
     # The join fields of both lists, swapped if they only exist that way round
     f, g = field, with_field or field
     try:
-        x.check_field(left_items, f)
-        x.check_field(right_items, g)
+        lang.check_field(left_items, f)
+        lang.check_field(right_items, g)
     except ScriptError as problem:
         f, g = g, f
         try:
-            x.check_field(left_items, f)
-            x.check_field(right_items, g)
+            lang.check_field(left_items, f)
+            lang.check_field(right_items, g)
         except ScriptError:
             raise problem from None
     groups, skipped = grouped(right_items, g)
     partners = {mark: [_without(item, g) for item in items] for mark, items in groups.items()}
-    values = [x.given(item, f) for item in left_items]
+    values = [lang.given(item, f) for item in left_items]
 
-    def pairs() -> Iterator[x.Item]:
+    def pairs() -> Iterator[lang.Item]:
         for item, value in zip(left_items, values, strict=True):
             for partner in partners.get(identity(value), ()) if value is not None else ():
                 joined = dict(item)
@@ -80,7 +82,7 @@ def join(world: World, ref: x.Ref, with_ref: x.Ref, field: x.Field, with_field: 
     return Outcome(pairs(), skipped + sum(value is None for value in values))
 
 
-def _without(item: x.Item, field: x.Field) -> x.Item:
+def _without(item: lang.Item, field: lang.Field) -> lang.Item:
     """The item without the top-level field to which a one-step field refers."""
     name = field.steps[0]
     if len(field.steps) > 1:
@@ -89,11 +91,11 @@ def _without(item: x.Item, field: x.Field) -> x.Item:
         properties = item.get("properties")
         if isinstance(properties, dict) and name in properties:
             return item
-        name = x.ALIASES.get(name, name)
+        name = lang.ALIASES.get(name, name)
     return {key: value for key, value in item.items() if key != name}
 
 
-def merge(world: World, *refs: x.Ref) -> Outcome:
+def merge(world: World, *refs: lang.Ref) -> Outcome:
     """All items of several lists, each once; all entries of several DICTs."""
     values = [world.value(ref) for ref in refs]
     if all(isinstance(value, dict) for value in values):
@@ -101,62 +103,62 @@ def merge(world: World, *refs: x.Ref) -> Outcome:
         for value in values:
             merged.update((key, member) for key, member in value.items() if key not in merged)
         return Outcome(merged)
-    distinct: dict[Hashable, x.Item] = {}
+    distinct: dict[Hashable, lang.Item] = {}
     for ref in refs:
         for item in world.items(ref):
             distinct.setdefault(sameness(item), item)
     return Outcome(list(distinct.values()))
 
 
-def compare(world: World, ref: x.Ref, with_ref: x.Ref, field: x.Field) -> Outcome:
+def compare(world: World, ref: lang.Ref, with_ref: lang.Ref, field: lang.Field) -> Outcome:
     """The values of a field that two lists share, and the items in which it changed."""
     left_items, right_items = world.items(ref), world.items(with_ref)
-    x.check_field(left_items, field)
-    x.check_field(right_items, field)
+    lang.check_field(left_items, field)
+    lang.check_field(right_items, field)
     (lefts, skipped), (rights, more_skipped) = grouped(left_items, field), grouped(right_items, field)
     by_id, changes = _by_id(right_items), []
     for mark, item in _by_id(left_items).items():
-        before, after = x.given(item, field), x.given(by_id.get(mark, {}), field)
+        before, after = lang.given(item, field), lang.given(by_id.get(mark, {}), field)
         if before is None or after is None or identity(before) == identity(after):
             continue
         change = {"id": item["id"], "left": before, "right": after}
-        if x.is_number(before) and x.is_number(after) and abs(after - before) <= x.LARGEST:
+        if lang.is_number(before) and lang.is_number(after) and abs(after - before) <= lang.LARGEST:
             change["difference"] = after - before
         changes.append(change)
     parts = {
-        "common": [x.given(items[0], field) for mark, items in lefts.items() if mark in rights],
-        "only_left": [x.given(items[0], field) for mark, items in lefts.items() if mark not in rights],
-        "only_right": [x.given(items[0], field) for mark, items in rights.items() if mark not in lefts],
+        "common": [lang.given(items[0], field) for mark, items in lefts.items() if mark in rights],
+        "only_left": [lang.given(items[0], field) for mark, items in lefts.items() if mark not in rights],
+        "only_right": [lang.given(items[0], field) for mark, items in rights.items() if mark not in lefts],
         "changed": changes,
     }
     return Outcome(parts, skipped + more_skipped)
 
 
-def _by_id(items: Sequence[x.Item]) -> dict[Hashable, x.Item]:
+def _by_id(items: Sequence[lang.Item]) -> dict[Hashable, lang.Item]:
     """The first item of each id."""
-    by_id: dict[Hashable, x.Item] = {}
+    by_id: dict[Hashable, lang.Item] = {}
     for item in items:
         if item.get("id") is not None:
             by_id.setdefault(identity(item["id"]), item)
     return by_id
 
 
-def select(world: World, ref: x.Ref, *fields: x.Field) -> Outcome:
+def select(world: World, ref: lang.Ref, *fields: lang.Field) -> Outcome:
     """Items with some of their fields only."""
     items = world.items(ref)
     world.spend(len(items) * len(fields))
     for field in fields:
-        x.check_field(items, field)
-    return Outcome({field.text: x.given(item, field) for field in fields} for item in items)
+        lang.check_field(items, field)
+    return Outcome({field.text: lang.given(item, field) for field in fields} for item in items)
 
 
-def rank(world: World, ref: x.Ref, by: x.Field, order: str | None, top: int | None) -> Outcome:
+def rank(world: World, ref: lang.Ref, by: lang.Field, order: str | None, top: int | None) -> Outcome:
     """Items sorted by a field; items without it come last."""
     items = world.items(ref)
-    x.check_field(items, by)
-    valued = [(x.given(item, by), item) for item in items]
+    lang.check_field(items, by)
+    valued = [(lang.given(item, by), item) for item in items]
     values = [value for value, _ in valued if value is not None]
-    if not (all(map(x.is_number, values)) or all(isinstance(value, str) for value in values)):
+    if not (all(map(lang.is_number, values)) or all(isinstance(value, str) for value in values)):
         raise ScriptError("type", f"RANK BY {by.text[:100]!r}: not all numbers and not all texts")
     present = [pair for pair in valued if pair[0] is not None]
     present.sort(key=lambda pair: pair[0], reverse=order != "ASC")
@@ -164,51 +166,51 @@ def rank(world: World, ref: x.Ref, by: x.Field, order: str | None, top: int | No
     return Outcome(islice(ranked, top))
 
 
-def group(world: World, ref: x.Ref, by: x.Field) -> Outcome:
+def group(world: World, ref: lang.Ref, by: lang.Field) -> Outcome:
     """The items by the values of a field."""
     items = world.items(ref)
-    x.check_field(items, by)
+    lang.check_field(items, by)
     groups, skipped = grouped(items, by)
     lists = groups.values()
-    return Outcome(({"key": x.given(m[0], by), "count": len(m), "items": m} for m in lists), skipped)
+    return Outcome(({"key": lang.given(m[0], by), "count": len(m), "items": m} for m in lists), skipped)
 
 
-def declare(world: World, word: x.Word, kind: str, description: str | None) -> Outcome:
+def declare(world: World, word: lang.Word, kind: str, description: str | None) -> Outcome:
     """Declare an empty variable of a fixed kind. Raises ScriptError `type` if it exists with another kind."""
     name = word.text
-    if name in world.variables and (before := x.kind_of(world.variables[name])) != kind:
+    if name in world.variables and (before := lang.kind_of(world.variables[name])) != kind:
         raise ScriptError("type", f"{name} is a {before}; it cannot be declared a {kind}")
     world.declared[name] = {"kind": kind, "description": description}
     return Outcome(EMPTY[kind])
 
 
 def update(
-    world: World, word: x.Word, ref: x.Ref, operation: str | None, condition: x.Condition | None
+    world: World, word: lang.Word, ref: lang.Ref, operation: str | None, condition: lang.Condition | None
 ) -> Outcome:
     """Change a variable by another of its kind: replace, filter, append, merge, or remove the other's items."""
     name, operand = word.text, world.value(ref)
-    kind = x.kind_of(operand)
+    kind = lang.kind_of(operand)
     if kind == "VALUE":
         raise ScriptError("type", f"{ref.text[:100]} is a VALUE: UPDATE takes LIST, DICT or COUNTER")
     before = world.variables.get(name, EMPTY[kind])
-    if x.kind_of(before) != kind:
-        raise ScriptError("type", f"{name} is a {x.kind_of(before)}, {ref.text[:100]} a {kind}")
+    if lang.kind_of(before) != kind:
+        raise ScriptError("type", f"{name} is a {lang.kind_of(before)}, {ref.text[:100]} a {kind}")
     if kind == "COUNTER" and (condition is not None or operation in ("FILTER", "DELETE")):
         message = f"UPDATE of a COUNTER: no WHERE, and not {(operation or 'replace').lower()}"
         raise ScriptError("type", message)
     replaces = operation in (None, "REPLACE", "FILTER")
     if kind == "COUNTER":
-        if not (replaces or abs(before + operand) <= x.LARGEST):
+        if not (replaces or abs(before + operand) <= lang.LARGEST):
             raise ScriptError("limit", "a number beyond 1e308")
         return Outcome(operand if replaces else before + operand)
-    entries = x.items_of(operand) or []
+    entries = lang.items_of(operand) or []
     chosen = list(filter(finding.checked(world, entries, condition), entries))
     if kind == "DICT":
         changes = {item["key"]: item["value"] for item in chosen}
         if operation == "DELETE":
             return Outcome({key: value for key, value in before.items() if key not in changes})
         return Outcome(changes if replaces else {**before, **changes})
-    items = [x.as_item(element) for element in before]
+    items = [lang.as_item(element) for element in before]
     if operation == "DELETE":
         gone = {sameness(item) for item in chosen}
         return Outcome(item for item in items if sameness(item) not in gone)
@@ -217,9 +219,9 @@ def update(
     return Outcome(chosen if replaces else chain(items, chosen))
 
 
-def _merged(before: Sequence[x.Item], chosen: Sequence[x.Item]) -> Iterator[x.Item]:
+def _merged(before: Sequence[lang.Item], chosen: Sequence[lang.Item]) -> Iterator[lang.Item]:
     """The items of `before` with the fields of the same items in `chosen`, then the other items of `chosen`."""
-    fields: dict[Hashable, x.Item] = {}
+    fields: dict[Hashable, lang.Item] = {}
     for item in chosen:
         mark = sameness(item)
         fields[mark] = {**fields.get(mark, {}), **item}
@@ -233,35 +235,37 @@ def _merged(before: Sequence[x.Item], chosen: Sequence[x.Item]) -> Iterator[x.It
 _NAMES = ("name", "key", "value", "result")
 
 
-def create(world: World, verb: str, ref: x.Ref, word: x.Word | None) -> Outcome:
+def create(world: World, verb: str, ref: lang.Ref, word: lang.Word | None) -> Outcome:
     """Nodes, edges or groups from items, without those that exist or are impossible."""
     items, kind = world.items(ref), word.text if word else None
-    created: list[x.Item] = []
+    created: list[lang.Item] = []
     for item in items:
         if verb == "CREATE_EDGES":
             properties = _properties(item, {"source", "target", "id", "type", "items"})
             edge_type = kind or _text(item, "type") or "related_to"
-            new = _add_edge(x.given(item, "source"), x.given(item, "target"), edge_type, properties, world)
+            new = _add_edge(
+                lang.given(item, "source"), lang.given(item, "target"), edge_type, properties, world
+            )
         else:
             new = _node(item, kind or ("group" if verb == "CREATE_GROUPS" else None), world)
         # An edge to a group from each of its items that is a node
         members = item.get("items") if verb == "CREATE_GROUPS" else None
         if new is not None and isinstance(members, list):
-            for member in map(x.as_item, members):
+            for member in map(lang.as_item, members):
                 _add_edge(member.get("id"), new["id"], "member_of", {}, world)
         created += [] if new is None else [new]
     return Outcome(created, len(items) - len(created))
 
 
-def _node(item: x.Item, kind: str | None, world: World) -> x.Item | None:
+def _node(item: lang.Item, kind: str | None, world: World) -> lang.Item | None:
     """Add the node that an item describes; None if it has neither id nor name, or if the graph has the id."""
     kind = kind or _text(item, "type") or "node"
-    used = next((name for name in _NAMES if x.given(item, name) is not None), None)
+    used = next((name for name in _NAMES if lang.given(item, name) is not None), None)
     name = _text(item, used) if used else None
     node_id = item.get("id")
     if node_id is None and name is None:
         return None
-    identifier = x.text_of(node_id) if node_id is not None else f"{kind}:{name}"
+    identifier = lang.text_of(node_id) if node_id is not None else f"{kind}:{name}"
     if world.graph.position(identifier) is not None:
         return None
     properties = _properties(item, {"id", "name", "type", "items", used})
@@ -272,7 +276,7 @@ def _node(item: x.Item, kind: str | None, world: World) -> x.Item | None:
     return node
 
 
-def _add_edge(source: Any, target: Any, kind: str, properties: x.Item, world: World) -> x.Item | None:
+def _add_edge(source: Any, target: Any, kind: str, properties: lang.Item, world: World) -> lang.Item | None:
     """Add an edge; None if an end is no node, or if the edge exists."""
     start, last = world.graph.position(source), world.graph.position(target)
     if start is None or last is None or world.graph.has_edge(start, last, kind):
@@ -283,12 +287,12 @@ def _add_edge(source: Any, target: Any, kind: str, properties: x.Item, world: Wo
     return edge
 
 
-def _properties(item: x.Item, left_out: set[str | None]) -> dict[str, Any]:
+def _properties(item: lang.Item, left_out: set[str | None]) -> dict[str, Any]:
     """The item's properties and other non-null top-level fields, without some names."""
-    members = x.flat(item).items()
+    members = lang.flat(item).items()
     return {name: member for name, member in members if name not in left_out and member is not None}
 
 
-def _text(item: x.Item, name: str) -> str | None:
-    value = x.given(item, name)
-    return None if value is None else x.text_of(value)
+def _text(item: lang.Item, name: str) -> str | None:
+    value = lang.given(item, name)
+    return None if value is None else lang.text_of(value)

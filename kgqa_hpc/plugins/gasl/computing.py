@@ -9,12 +9,12 @@ from typing import Any
 
 from kgqa_hpc.errors import ScriptError
 from kgqa_hpc.plugins.gasl import finding
-from kgqa_hpc.plugins.gasl import language as x
+from kgqa_hpc.plugins.gasl import language as lang
 from kgqa_hpc.plugins.gasl.combining import free_name, identity, sameness
 from kgqa_hpc.plugins.gasl.world import ANSWER_FIELDS, Outcome, Prompt, World
 
 
-def add_field(world: World, ref: x.Ref, name: x.Word | str, expression: x.Expression) -> Outcome:
+def add_field(world: World, ref: lang.Ref, name: lang.Word | str, expression: lang.Expression) -> Outcome:
     """Each item with one more field, the value of an expression. Raises ScriptError `name`, `type` or `limit`."""
     items = world.items(ref)
     also: Iterable[str] = ()
@@ -22,17 +22,17 @@ def add_field(world: World, ref: x.Ref, name: x.Word | str, expression: x.Expres
         # A single word may also be the name of a variable.
         also = world.variables
         if field.text in world.variables:
-            expression = x.Expression("variable", (x.Ref(field.text, field.text, (), field.place),))
+            expression = lang.Expression("variable", (lang.Ref(field.text, field.text, (), field.place),))
     parts = list(_parts(expression))
     leaves = sum(part.operation in ("number", "field", "variable", "template") for part in parts)
     world.spend(len(items) * (leaves + sum(len(part.operands) // 2 for part in parts)))
     operands = [operand for part in parts for operand in part.operands]
     for operand in operands:
-        if isinstance(operand, x.Field):
-            x.check_field(items, operand, also)
-    columns: dict[x.Ref, Sequence[Any]] = {}
+        if isinstance(operand, lang.Field):
+            lang.check_field(items, operand, also)
+    columns: dict[lang.Ref, Sequence[Any]] = {}
     for operand in operands:
-        if isinstance(operand, x.Ref):
+        if isinstance(operand, lang.Ref):
             column = world.column(operand)
             columns[operand] = [world.single(operand)] * len(items) if column is None else column
             if len(columns[operand]) != len(items):
@@ -42,16 +42,16 @@ def add_field(world: World, ref: x.Ref, name: x.Word | str, expression: x.Expres
         _computed(expression, item, {ref: column[position] for ref, column in columns.items()})
         for position, item in enumerate(items)
     ]
-    free = free_name(name.text if isinstance(name, x.Word) else name, x.names_in(items))
+    free = free_name(name.text if isinstance(name, lang.Word) else name, lang.names_in(items))
     extended = ({**item, free: value} for item, value in zip(items, values, strict=True))
     return Outcome(extended, values.count(None), notes={"field": free})
 
 
-def _parts(expression: x.Expression) -> Iterator[x.Expression]:
+def _parts(expression: lang.Expression) -> Iterator[lang.Expression]:
     """An expression and all expressions in it, in the order of the text."""
     yield expression
     for operand in expression.operands:
-        if isinstance(operand, x.Expression):
+        if isinstance(operand, lang.Expression):
             yield from _parts(operand)
 
 
@@ -63,7 +63,7 @@ _ARITHMETIC: dict[str, Callable[[Any, Any], Any]] = {
 }
 
 
-def _computed(expression: x.Expression, item: x.Item, variables: Mapping[x.Ref, Any]) -> Any:
+def _computed(expression: lang.Expression, item: lang.Item, variables: Mapping[lang.Ref, Any]) -> Any:
     """The value of an expression for an item and the values of `$name`s. Raises ScriptError `type` or `limit`.
 
     None as a whole where a field is missing, after a division by zero, and beyond 1e308.
@@ -73,7 +73,7 @@ def _computed(expression: x.Expression, item: x.Item, variables: Mapping[x.Ref, 
         case "number":
             return operands[0]
         case "field":
-            return x.given(item, operands[0])
+            return lang.given(item, operands[0])
         case "variable":
             return variables[operands[0]]
         case "bracketed":
@@ -81,11 +81,11 @@ def _computed(expression: x.Expression, item: x.Item, variables: Mapping[x.Ref, 
         case "template":
             text = operands[0]
             for field, following in zip(operands[1::2], operands[2::2], strict=True):
-                if (value := x.given(item, field)) is None:
+                if (value := lang.given(item, field)) is None:
                     return None
-                text += x.text_of(value) + following
-                if len(text) > x.MAX_ITEM_BYTES:
-                    raise ScriptError("limit", x.TOO_LARGE)
+                text += lang.text_of(value) + following
+                if len(text) > lang.MAX_ITEM_BYTES:
+                    raise ScriptError("limit", lang.TOO_LARGE)
             return text
         case "call":
             function, argument = operands
@@ -106,62 +106,62 @@ def _computed(expression: x.Expression, item: x.Item, variables: Mapping[x.Ref, 
             total = _ARITHMETIC[sign](total, number)
         except (ZeroDivisionError, OverflowError):
             return None
-        total = total if abs(total) <= x.LARGEST else None
+        total = total if abs(total) <= lang.LARGEST else None
     return total
 
 
-def _number(expression: x.Expression, item: x.Item, variables: Mapping[x.Ref, Any]) -> Any:
+def _number(expression: lang.Expression, item: lang.Item, variables: Mapping[lang.Ref, Any]) -> Any:
     """The number that an expression gives, None where it is null. Raises ScriptError `type`."""
     value = _computed(expression, item, variables)
-    if value is not None and not x.is_number(value):
+    if value is not None and not lang.is_number(value):
         raise ScriptError("type", f"a number is needed here, not a {_noun(value)}")
     return value
 
 
 def _noun(value: Any) -> str:
     nouns = {"LIST": "list", "DICT": "object", "COUNTER": "number", "VALUE": "text"}
-    return "boolean" if isinstance(value, bool) else nouns[x.kind_of(value)]
+    return "boolean" if isinstance(value, bool) else nouns[lang.kind_of(value)]
 
 
 # Number of prompts in a call, unless the script gives it.
 BATCH = 1000
 
 
-def ask(world: World, verb: str, ref: x.Ref, instruction: str, size: int = BATCH) -> Outcome:
+def ask(world: World, verb: str, ref: lang.Ref, instruction: str, size: int = BATCH) -> Outcome:
     """Each item with the model's answer, asked `size` at a time."""
     items = world.items(ref)
     keys = (item.get("id") for item in items)
     prompts = [
-        Prompt(verb, instruction, str(number) if key is None else x.text_of(key), item)
+        Prompt(verb, instruction, str(number) if key is None else lang.text_of(key), item)
         for number, (key, item) in enumerate(zip(keys, items, strict=True), 1)
     ]
     batches = (prompts[start : start + size] for start in range(0, len(prompts), size))
     answers = [answer for batch in batches for answer in world.answers(batch)]
     if verb == "CLASSIFY":
-        answers = [None if answer is None else x.text_of(answer) for answer in answers]
+        answers = [None if answer is None else lang.text_of(answer) for answer in answers]
     name, missing = ANSWER_FIELDS[verb], answers.count(None)
     answered = ({**item, name: answer} for item, answer in zip(items, answers, strict=True))
     return Outcome(answered, partial=missing > 0, notes={"unanswered": missing} if missing else {})
 
 
-def generate(world: World, kind: x.Word, ref: x.Ref, text: str | None) -> Outcome:
+def generate(world: World, kind: lang.Word, ref: lang.Ref, text: str | None) -> Outcome:
     """One text from a whole variable."""
     (answer,) = world.answers([Prompt("GENERATE", text or "", "*", world.value(ref), kind.text)])
     if answer is None:
         return Outcome(None, partial=True, notes={"unanswered": 1})
-    return Outcome(x.text_of(answer))
+    return Outcome(lang.text_of(answer))
 
 
 def count(
     world: World,
-    source: x.Ref | x.Found,
-    field: x.Field | None,
-    condition: x.Condition | None,
-    by: x.Field | None,
+    source: lang.Ref | lang.Found,
+    field: lang.Field | None,
+    condition: lang.Condition | None,
+    by: lang.Field | None,
     unique: str | None,
 ) -> Outcome:
     """The number of items: in all, by value of a field, or of a field's values by another field."""
-    if isinstance(source, x.Found):
+    if isinstance(source, lang.Found):
         for name in filter(None, (field, by)):
             finding.check_found_field(source.kind, name, world.graph)
         return _counted(finding.find(world, source), field, by, unique)
@@ -171,18 +171,18 @@ def count(
 
 
 def _counted(
-    items: Iterable[x.Item], field: x.Field | None, by: x.Field | None, unique: str | None
+    items: Iterable[lang.Item], field: lang.Field | None, by: lang.Field | None, unique: str | None
 ) -> Outcome:
     counts: dict[str, int] = {}
     total = skipped = 0
     seen: set[Hashable] = set()
     for item in items:
-        group = x.given(item, by) if by else None
-        value = x.given(item, field) if field else None
+        group = lang.given(item, by) if by else None
+        value = lang.given(item, field) if field else None
         if (by and group is None) or (field and value is None):
             skipped += 1
             continue
-        key = x.text_of(group) if by else x.text_of(value) if field and not unique else ""
+        key = lang.text_of(group) if by else lang.text_of(value) if field and not unique else ""
         if unique:
             mark = (key, identity(value) if field else sameness(item))
             if mark in seen:
@@ -193,27 +193,27 @@ def _counted(
     return Outcome(counts if by or (field and not unique) else total, skipped)
 
 
-def aggregate(world: World, ref: x.Ref, by: x.Field, op: str, of: x.Field | None) -> Outcome:
+def aggregate(world: World, ref: lang.Ref, by: lang.Field, op: str, of: lang.Field | None) -> Outcome:
     """COUNT, SUM, AVG, MIN or MAX of a field, for each value of another or of the field itself."""
     items = world.items(ref)
     finding.checked(world, items, None, by, of)
     return _aggregated(items, by, op, of)
 
 
-def _aggregated(items: Sequence[x.Item], by: x.Field, op: str, of: x.Field | None) -> Outcome:
+def _aggregated(items: Sequence[lang.Item], by: lang.Field, op: str, of: lang.Field | None) -> Outcome:
     if of is None and op != "COUNT":
-        values = [value for value in (x.given(item, by) for item in items) if value is not None]
+        values = [value for value in (lang.given(item, by) for item in items) if value is not None]
         result = _total(op, values)
         return Outcome(result, len(items) - len(values), empty=result is None)
     groups: dict[str, list[Any]] = {}
     skipped = 0
     for item in items:
-        key = x.given(item, by)
-        value = x.given(item, of) if of else True
+        key = lang.given(item, by)
+        value = lang.given(item, of) if of else True
         if key is None or value is None:
             skipped += 1
         else:
-            groups.setdefault(x.text_of(key), []).append(value)
+            groups.setdefault(lang.text_of(key), []).append(value)
     return Outcome({key: _total(op, values) for key, values in groups.items()}, skipped)
 
 
@@ -223,8 +223,8 @@ def _total(op: str, values: Sequence[Any]) -> Any:
         return len(values)
     if op in ("SUM", "AVG") or not all(isinstance(value, str) for value in values):
         for value in values:
-            if not x.is_number(value):
-                raise ScriptError("type", f"a number is needed here, not {x.text_of(value)[:100]!r}")
+            if not lang.is_number(value):
+                raise ScriptError("type", f"a number is needed here, not {lang.text_of(value)[:100]!r}")
     if not values:
         return 0 if op == "SUM" else None
     if op in ("MIN", "MAX"):
@@ -233,12 +233,12 @@ def _total(op: str, values: Sequence[Any]) -> Any:
         total = sum(values) if all(isinstance(value, int) for value in values) else math.fsum(values)
     except OverflowError:
         total = math.inf
-    if not abs(total) <= x.LARGEST:
+    if not abs(total) <= lang.LARGEST:
         raise ScriptError("limit", "a number beyond 1e308")
     return total if op == "SUM" else total / len(values)
 
 
-def iterate(world: World, ref: x.Ref, size: int, body: x.Command) -> Outcome:
+def iterate(world: World, ref: lang.Ref, size: int, body: lang.Command) -> Outcome:
     """Run a command on batches of items; a COUNT or AGGREGATE gives one item for each batch."""
     if body.name == "asked":
         verb, text = body.arguments
@@ -260,12 +260,12 @@ def iterate(world: World, ref: x.Ref, size: int, body: x.Command) -> Outcome:
 SHOWN = 10  # items of a variable, unless the script says otherwise
 
 
-def check(world: World, verb: str, ref: x.Ref, test: tuple[Any, ...]) -> Outcome:
+def check(world: World, verb: str, ref: lang.Ref, test: tuple[Any, ...]) -> Outcome:
     """No outcome if the test holds; otherwise `partial`, or for ASSERT an error. No test of an unknown name holds."""
     named: Any = world.variables
     for entry in (ref.name, *ref.entries):
-        named = named.get(entry, x.MISSING) if isinstance(named, dict) else x.MISSING
-    is_met = named is not x.MISSING
+        named = named.get(entry, lang.MISSING) if isinstance(named, dict) else lang.MISSING
+    is_met = named is not lang.MISSING
     if is_met:
         value = world.value(ref)
         match test:
@@ -276,7 +276,7 @@ def check(world: World, verb: str, ref: x.Ref, test: tuple[Any, ...]) -> Outcome
                 is_met = field.text in value
             case "has_field", field:
                 items = world.items(ref)
-                is_met = bool(items) and all(x.given(item, field) is not None for item in items)
+                is_met = bool(items) and all(lang.given(item, field) is not None for item in items)
             case "empty", is_wanted:  # null, 0 and collections without members are empty; false is not
                 is_met = (not value and value is not False) == is_wanted
     if not is_met and verb == "ASSERT":
@@ -286,24 +286,24 @@ def check(world: World, verb: str, ref: x.Ref, test: tuple[Any, ...]) -> Outcome
 
 def shown(value: Any, limit: int) -> dict[str, Any]:
     """The kind of a value with its first `limit` items; a value without items is given whole."""
-    items = x.items_of(value)
+    items = lang.items_of(value)
     if items is None:
-        return {"kind": x.kind_of(value), "value": value}
-    return {"kind": x.kind_of(value), "count": len(items), "items": items[:limit]}
+        return {"kind": lang.kind_of(value), "value": value}
+    return {"kind": lang.kind_of(value), "count": len(items), "items": items[:limit]}
 
 
-def show(world: World, ref: x.Ref, limit: int | None) -> Outcome:
+def show(world: World, ref: lang.Ref, limit: int | None) -> Outcome:
     return Outcome(stores=False, notes={"output": shown(world.value(ref), limit or SHOWN)})
 
 
-def inspect(world: World, ref: x.Ref) -> Outcome:
+def inspect(world: World, ref: lang.Ref) -> Outcome:
     """The fields of a variable's items, with the number of items that have each."""
     value = world.value(ref)
     output = shown(value, 0)
     if output.pop("items", None) is not None:
         fields: dict[str, int] = {}
-        for item in x.items_of(value) or ():
-            for name, member in x.flat(item).items():
+        for item in lang.items_of(value) or ():
+            for name, member in lang.flat(item).items():
                 fields[name] = fields.get(name, 0) + (member is not None)
         output["fields"] = fields
     return Outcome(stores=False, notes={"output": output})

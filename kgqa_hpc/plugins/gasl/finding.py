@@ -8,7 +8,7 @@ from functools import cache, lru_cache
 from itertools import islice
 from typing import Any, NamedTuple
 
-from kgqa_hpc.plugins.gasl import language as x
+from kgqa_hpc.plugins.gasl import language as lang
 from kgqa_hpc.plugins.gasl.graph import Graph
 from kgqa_hpc.plugins.gasl.walking import route_items, routes, stepper
 from kgqa_hpc.plugins.gasl.world import World
@@ -35,36 +35,36 @@ class Reading(NamedTuple):
 
 def reading(value: Any, world: World) -> Reading:
     """The readings of a value or of the value of `$name`."""
-    value = world.single(value) if isinstance(value, x.Ref) else value
-    text = x.text_of(value)
+    value = world.single(value) if isinstance(value, lang.Ref) else value
+    text = lang.text_of(value)
     if isinstance(value, str):
-        return Reading(text, x.number(text), {"true": True, "false": False}.get(text.lower()))
-    return Reading(text, value) if x.is_number(value) else Reading(text, truth=value)
+        return Reading(text, lang.number(text), {"true": True, "false": False}.get(text.lower()))
+    return Reading(text, value) if lang.is_number(value) else Reading(text, truth=value)
 
 
 def checked(
-    world: World, items: Sequence[x.Item], condition: x.Condition | None, *fields: x.Field | None
+    world: World, items: Sequence[lang.Item], condition: lang.Condition | None, *fields: lang.Field | None
 ) -> Predicate:
     """The WHERE condition of a command on items, as a function, after a check of all fields that the command names.
 
     Raises ScriptError `type`, or `name` for a field that no item has, unless the condition only tests it for null.
     """
-    tests = list(x.comparisons(condition))
+    tests = list(lang.comparisons(condition))
     named = [test.field for test in tests if test.op not in ("is_null", "is_not_null")]
     for field in filter(None, (*named, *fields)):
-        x.check_field(items, field)
+        lang.check_field(items, field)
     world.spend(len(items) * len(tests))
     return predicate(condition, world)
 
 
-def predicate(condition: x.Condition | None, world: World) -> Predicate:
+def predicate(condition: lang.Condition | None, world: World) -> Predicate:
     """Compile the condition to a function; `$` values are read now. Raises ScriptError `name` or `type`."""
     if condition is None:
         return lambda *ends: True
-    if isinstance(condition, x.Comparison):
+    if isinstance(condition, lang.Comparison):
         test, field = _test(condition, world), condition.field
         position = ("item", "source", "target").index(condition.end)
-        return lambda *ends: test(x.given(ends[position], field))
+        return lambda *ends: test(lang.given(ends[position], field))
     parts = [predicate(part, world) for part in condition.parts]
     if condition.operation == "not":
         return lambda *ends: not parts[0](*ends)
@@ -72,7 +72,7 @@ def predicate(condition: x.Condition | None, world: World) -> Predicate:
     return lambda *ends: combine(holds(*ends) for holds in parts)
 
 
-def _test(comparison: x.Comparison, world: World) -> Test:
+def _test(comparison: lang.Comparison, world: World) -> Test:
     op = comparison.op
     if op == "is_null":
         return lambda value: value is None
@@ -85,7 +85,7 @@ def _test(comparison: x.Comparison, world: World) -> Test:
         return lambda value: isinstance(value, str) and search(value) is not None
     if op == "in_variable":
         (ref,) = comparison.values
-        assert isinstance(ref, x.Ref)
+        assert isinstance(ref, lang.Ref)
         values = world.column(ref)
         if values is None:
             values = [world.single(ref)]
@@ -116,7 +116,7 @@ def compare(op: str, expected: Reading) -> Test:
     def ordered(value: Any) -> bool:
         if isinstance(value, str):
             return order(value, expected.text)
-        return x.is_number(value) and expected.number is not None and order(value, expected.number)
+        return lang.is_number(value) and expected.number is not None and order(value, expected.number)
 
     return ordered
 
@@ -133,7 +133,7 @@ def one_of(readings: Iterable[Reading]) -> Test:
             return value in texts
         if isinstance(value, bool):
             return value in truths
-        return x.is_number(value) and value in numbers
+        return lang.is_number(value) and value in numbers
 
     return test
 
@@ -144,9 +144,9 @@ _NODES_KEPT = 100_000
 PATH_FIELDS = ("source", "target", "length", "nodes", "relations")
 
 
-def find(world: World, command: x.Found) -> Iterator[x.Item]:
+def find(world: World, command: lang.Found) -> Iterator[lang.Item]:
     """Matches of FIND, in graph order, up to LIMIT. Raises ScriptError `name`, `type` or `limit`."""
-    for comparison in x.comparisons(command.condition):
+    for comparison in lang.comparisons(command.condition):
         if command.kind == "edges" and not len(world.graph.edges):
             break  # an empty graph is no error
         if comparison.op in ("is_null", "is_not_null"):
@@ -157,27 +157,27 @@ def find(world: World, command: x.Found) -> Iterator[x.Item]:
     return islice(matches, command.limit)
 
 
-def check_found_field(kind: str, field: x.Field, graph: Graph) -> None:
+def check_found_field(kind: str, field: lang.Field, graph: Graph) -> None:
     """Raises ScriptError `name` when no node or edge, or no path, can have the field."""
     if kind == "paths":
         fields, blank = set(PATH_FIELDS), dict.fromkeys(PATH_FIELDS)
-        if x.look_up(blank, field.steps) is x.MISSING:
-            raise x.unknown_field(field, fields)
+        if lang.look_up(blank, field.steps) is lang.MISSING:
+            raise lang.unknown_field(field, fields)
         return
     items = graph.nodes if kind == "nodes" else graph.edges
     fields, name = items.fields(), field.steps[0]
-    if len(field.steps) == 1 and (name in fields or x.ALIASES.get(name) in fields):
+    if len(field.steps) == 1 and (name in fields or lang.ALIASES.get(name) in fields):
         return
-    if len(items) and not any(x.look_up(item, field.steps) is not x.MISSING for item in items):
-        raise x.unknown_field(field, fields)
+    if len(items) and not any(lang.look_up(item, field.steps) is not lang.MISSING for item in items):
+        raise lang.unknown_field(field, fields)
 
 
-def _items(command: x.Found, world: World) -> Iterator[x.Item]:
+def _items(command: lang.Found, world: World) -> Iterator[lang.Item]:
     """The nodes or edges for which the condition holds; tested ones are counted as work."""
     graph, condition = world.graph, command.condition
-    fits, tests = predicate(condition, world), list(x.comparisons(condition))
+    fits, tests = predicate(condition, world), list(lang.comparisons(condition))
 
-    def holds(*ends: x.Item) -> bool:
+    def holds(*ends: lang.Item) -> bool:
         world.spend(1 + len(tests))
         return fits(*ends)
 
@@ -191,7 +191,7 @@ def _items(command: x.Found, world: World) -> Iterator[x.Item]:
         return filter(holds, graph.edges)
 
     @lru_cache(maxsize=_NODES_KEPT)
-    def node(node_id: str) -> x.Item:
+    def node(node_id: str) -> lang.Item:
         position = graph.position(node_id)
         assert position is not None
         return graph.nodes[position]
@@ -199,9 +199,9 @@ def _items(command: x.Found, world: World) -> Iterator[x.Item]:
     return (edge for edge in graph.edges if holds(edge, node(edge["source"]), node(edge["target"])))
 
 
-def _id_of(condition: x.Condition | None, world: World) -> str | None:
+def _id_of(condition: lang.Condition | None, world: World) -> str | None:
     """The id that the condition demands; None if nodes with several ids may satisfy it."""
-    if isinstance(condition, x.Comparison):
+    if isinstance(condition, lang.Comparison):
         is_id = condition.field.steps == ("id",) and condition.op == "="
         return reading(condition.values[0], world).text if is_id else None
     parts = condition.parts if condition and condition.operation == "and" else ()
@@ -209,15 +209,15 @@ def _id_of(condition: x.Condition | None, world: World) -> str | None:
     return next((only for only in ids if only is not None), None)
 
 
-def _paths(command: x.Found, world: World) -> Iterator[x.Item]:
+def _paths(command: lang.Found, world: World) -> Iterator[lang.Item]:
     graph = world.graph
     # Conditions on one end alone are tested on that node, before paths are searched: the conditions that must all
     # hold, by the end of a path that they look at, `path` for both or more.
-    by_part: dict[str, list[x.Condition]] = {"source": [], "target": [], "path": []}
-    for conjunct in x.conjuncts(command.condition):
-        looks = {_looked_at(comparison) for comparison in x.comparisons(conjunct)}
+    by_part: dict[str, list[lang.Condition]] = {"source": [], "target": [], "path": []}
+    for conjunct in lang.conjuncts(command.condition):
+        looks = {_looked_at(comparison) for comparison in lang.comparisons(conjunct)}
         by_part[looks.pop() if len(looks) == 1 else "path"].append(conjunct)
-    conditions = (x.Compound("and", tuple(parts)) for parts in by_part.values())
+    conditions = (lang.Compound("and", tuple(parts)) for parts in by_part.values())
     at_start, at_end, on_path = (predicate(condition, world) for condition in conditions)
     starts = [k for k, node in enumerate(graph.nodes) if at_start({"source": node["id"]}, node, node)]
 
@@ -243,8 +243,8 @@ def _paths(command: x.Found, world: World) -> Iterator[x.Item]:
             return
 
 
-def _looked_at(comparison: x.Comparison) -> str:
+def _looked_at(comparison: lang.Comparison) -> str:
     if comparison.end != "item":
         return comparison.end
-    name = x.ALIASES.get(comparison.field.steps[0], comparison.field.steps[0])
+    name = lang.ALIASES.get(comparison.field.steps[0], comparison.field.steps[0])
     return name if len(comparison.field.steps) == 1 and name in ("source", "target") else "path"

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from kgqa_hpc.errors import ScriptError
-from kgqa_hpc.plugins.gasl import language as x
+from kgqa_hpc.plugins.gasl import language as lang
 from kgqa_hpc.plugins.gasl.graph import Graph
 
 MAX_ITEMS = 100_000
@@ -89,9 +89,9 @@ class World:
     looks: int = 0
 
     def __post_init__(self) -> None:
-        self._sizes = {name: len(x.to_json(value)) for name, value in self.variables.items()}
+        self._sizes = {name: len(lang.to_json(value)) for name, value in self.variables.items()}
         created = [*self.graph.nodes.new, *self.graph.edges.new]
-        self._created = sum(len(x.to_json(item)) for item in created)
+        self._created = sum(len(lang.to_json(item)) for item in created)
 
     def answers(self, prompts: Sequence[Prompt]) -> list[Any]:
         """The model's answers; one that is nested too deep for a script counts as no answer, None.
@@ -101,7 +101,7 @@ class World:
         answers = list(self.ask(prompts))
         if len(answers) != len(prompts):
             raise ScriptError("model", f"{len(answers)} answers for {len(prompts)} prompts")
-        return [None if x.is_deeper(answer, x.MAX_NESTING) else answer for answer in answers]
+        return [None if lang.is_deeper(answer, lang.MAX_NESTING) else answer for answer in answers]
 
     def spend(self, work: int) -> None:
         """Add items and edges to the script's work before they are read. Raises ScriptError `limit` above its bound."""
@@ -116,74 +116,74 @@ class World:
         if self.looks > MAX_LOOKS:
             raise ScriptError("limit", f"the search has looked at {MAX_LOOKS:,} edges")
 
-    def value(self, ref: x.Ref) -> Any:
+    def value(self, ref: lang.Ref) -> Any:
         """The value of a name. Raises ScriptError `name` when there is no such variable or entry."""
         if ref.name not in self.variables:
             message = f"no variable {ref.name[:100]!r}"
-            raise ScriptError("name", message, ref.place, x.nearest(ref.name, self.variables))
+            raise ScriptError("name", message, ref.place, lang.nearest(ref.name, self.variables))
         value = self.variables[ref.name]
         for entry in ref.entries:
             value = self._entry(ref, value, entry)
         count = len(value) if isinstance(value, list | dict) else 1
         self.spend(count + self._sizes[ref.name] // _ITEM_BYTES)
-        return [x.as_item(element) for element in value] if isinstance(value, list) else value
+        return [lang.as_item(element) for element in value] if isinstance(value, list) else value
 
-    def items(self, ref: x.Ref) -> list[x.Item]:
+    def items(self, ref: lang.Ref) -> list[lang.Item]:
         """The items of a LIST or DICT. Raises ScriptError `name` or `type`."""
         value = self.value(ref)
-        items = x.items_of(value)
+        items = lang.items_of(value)
         if items is None:
-            raise ScriptError("type", f"{ref.text[:100]} is a {x.kind_of(value)}, not a LIST or DICT")
+            raise ScriptError("type", f"{ref.text[:100]} is a {lang.kind_of(value)}, not a LIST or DICT")
         return items
 
-    def column(self, ref: x.Ref) -> list[Any] | None:
+    def column(self, ref: lang.Ref) -> list[Any] | None:
         """The values of `$name` at the items of a LIST, None for a missing one; None for no LIST at all."""
         value, path = self._followed(ref)
         if not isinstance(value, list):
             return None
-        items = [x.as_item(element) for element in value]
+        items = [lang.as_item(element) for element in value]
         steps = path or next(
             (
                 (name,)
                 for name in _UNNAMED
-                if any(x.look_up(item, (name,)) is not x.MISSING for item in items)
+                if any(lang.look_up(item, (name,)) is not lang.MISSING for item in items)
             ),
             (_UNNAMED[0],),
         )
-        values = [x.look_up(item, steps) for item in items]
-        if items and all(value is x.MISSING for value in values):
+        values = [lang.look_up(item, steps) for item in items]
+        if items and all(value is lang.MISSING for value in values):
             names = {name for item in items for name in item}
             message = f"no item of ${ref.text[:100]} has {'.'.join(steps)!r}"
-            raise ScriptError("name", message, ref.place, x.nearest(steps[-1], names))
-        return [None if value is x.MISSING else value for value in values]
+            raise ScriptError("name", message, ref.place, lang.nearest(steps[-1], names))
+        return [None if value is lang.MISSING else value for value in values]
 
-    def single(self, ref: x.Ref) -> str | int | float | bool:
+    def single(self, ref: lang.Ref) -> str | int | float | bool:
         """The single number, text or boolean that `$name` refers to. Raises ScriptError `name` or `type`."""
         value, path = self._followed(ref)
         if path or value is None or isinstance(value, list | dict):
-            kind = "null" if value is None else x.kind_of(value)
+            kind = "null" if value is None else lang.kind_of(value)
             raise ScriptError("type", f"${ref.text[:100]} is {kind}, not a number, text or boolean")
         assert isinstance(value, str | int | float | bool)
         return value
 
-    def _followed(self, ref: x.Ref) -> tuple[Any, tuple[str, ...]]:
+    def _followed(self, ref: lang.Ref) -> tuple[Any, tuple[str, ...]]:
         """The value of `$name` through entries of DICTs; names after a LIST are a field of its items."""
-        value = self.value(x.Ref(ref.name, ref.name, (), ref.place))
+        value = self.value(lang.Ref(ref.name, ref.name, (), ref.place))
         for position, entry in enumerate(ref.entries):
             if isinstance(value, list):
                 return value, ref.entries[position:]
             value = self._entry(ref, value, entry)
         return value, ()
 
-    def _entry(self, ref: x.Ref, value: Any, entry: str) -> Any:
+    def _entry(self, ref: lang.Ref, value: Any, entry: str) -> Any:
         if isinstance(value, dict) and entry in value:
             return value[entry]
-        guess = x.nearest(entry, value) if isinstance(value, dict) else None
+        guess = lang.nearest(entry, value) if isinstance(value, dict) else None
         raise ScriptError("name", f"{ref.text[:100]}: no entry {entry[:100]!r}", ref.place, guess)
 
-    def created(self, item: x.Item) -> None:
+    def created(self, item: lang.Item) -> None:
         """Count a node or an edge that was created. Raises ScriptError `limit`."""
-        self._created += len(x.to_json(item))
+        self._created += len(lang.to_json(item))
         if self._created + sum(self._sizes.values()) > self.bounds.bytes:
             raise self._too_large()
 
@@ -217,16 +217,16 @@ class World:
                     truncated |= is_cut
                 elif isinstance(part, list):
                     for entry in part:
-                        x.item_bytes(entry)  # raises ScriptError for one that is too large
+                        lang.item_bytes(entry)  # raises ScriptError for one that is too large
                     value[key] = part[:MAX_ITEMS]
                     truncated |= len(part) > MAX_ITEMS
         elif value is not None and not isinstance(value, str | int | float | bool):
             value, truncated = self._first(value)
         declared = self.declared.get(name)
-        if declared and declared["kind"] != x.kind_of(value):
-            raise ScriptError("type", f"{name} is declared a {declared['kind']}, not a {x.kind_of(value)}")
-        x.check_levels(value)
-        size = len(x.to_json(value))
+        if declared and declared["kind"] != lang.kind_of(value):
+            raise ScriptError("type", f"{name} is declared a {declared['kind']}, not a {lang.kind_of(value)}")
+        lang.check_levels(value)
+        size = len(lang.to_json(value))
         total = sum(self._sizes.values()) - self._sizes.get(name, 0)
         if total + size + self._created > self.bounds.bytes:
             raise self._too_large()
@@ -234,15 +234,15 @@ class World:
         self._sizes[name] = size
         return value, truncated
 
-    def _first(self, items: Iterable[Any]) -> tuple[list[x.Item], bool]:
+    def _first(self, items: Iterable[Any]) -> tuple[list[lang.Item], bool]:
         """The first 100,000 items, and whether there were more. Raises ScriptError `limit`."""
-        first_items: list[x.Item] = []
+        first_items: list[lang.Item] = []
         room = self.bounds.bytes - sum(self._sizes.values()) - self._created
         for entry in items:
             if len(first_items) == MAX_ITEMS:
                 return first_items, True
-            item = x.as_item(entry)
-            room -= (size := x.item_bytes(item))
+            item = lang.as_item(entry)
+            room -= (size := lang.item_bytes(item))
             if room < 0:
                 raise self._too_large()
             self.spend(1 + size // _ITEM_BYTES)
