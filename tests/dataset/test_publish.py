@@ -1,8 +1,6 @@
 """What is published is what merge wrote, whole, with a list of what is missing."""
 
-import errno
 import json
-import shutil
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -13,7 +11,7 @@ from typer.testing import CliRunner
 from kgqa_hpc.cli import app
 from kgqa_hpc.dataset.merge import merge
 from kgqa_hpc.dataset.publish import publish
-from kgqa_hpc.errors import CorruptFile, DiskFull, InputError
+from kgqa_hpc.errors import CorruptFile, InputError
 from kgqa_hpc.store.canonical import sha256_of
 
 
@@ -56,18 +54,6 @@ def test_nothing_that_was_put_beside_the_dataset_is_published(run: Any, tmp_path
         sums.write(f"{sha256_of(secret)}  notes.txt\n")
     with pytest.raises(CorruptFile, match=r"notes.txt: is damaged"):
         publish(run.folder, out)
-
-
-def test_a_full_disk_is_told_in_one_line_and_leaves_nothing(
-    run: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def full(source: Path, target: Path) -> None:
-        raise OSError(errno.ENOSPC, "No space left on device")
-
-    monkeypatch.setattr(shutil, "copyfile", full)
-    with pytest.raises(DiskFull, match=r"out: No space left on device\n"):
-        publish(run.folder, tmp_path / "out")
-    assert [path.name for path in tmp_path.iterdir() if "out" in path.name] == []
 
 
 def test_only_a_folder_of_an_earlier_publication_is_replaced(run: Any, tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ import yaml
 
 from kgqa_hpc.dataset.exports import EXPORTS
 from kgqa_hpc.dataset.merge import merge
-from kgqa_hpc.dataset.publish import export
+from kgqa_hpc.dataset.publish import export, publish
 from kgqa_hpc.errors import ConfigError, DiskFull, InputError
 from tests.dataset.conftest import records_of
 from tests.runs import SyntheticRun, synthetic
@@ -212,6 +212,7 @@ def test_a_disk_that_becomes_full_is_not_called_a_mistake_of_the_format(
 ) -> None:
     full = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))  # of a write: it names no file
     monkeypatch.setattr(EXPORTS.get("messages"), "value", Mock(side_effect=full))
-    with pytest.raises(DiskFull, match="out: No space left on device"):
-        export(run.folder, "messages", tmp_path / "out")
-    assert not list(tmp_path.iterdir())
+    for write in (export, lambda folder, format, out: publish(folder, out, [format])):
+        with pytest.raises(DiskFull, match="out: No space left on device"):
+            write(run.folder, "messages", tmp_path / "out")
+        assert not list(tmp_path.iterdir())
