@@ -113,7 +113,7 @@ def test_another_runs_files_are_set_aside_never_merged(finished: Finished, own: 
 
 FILES = """
 config.yaml manifest.json anchors.h5 status.json shards/shard-000000.h5 logs/history.jsonl logs/jobs.jsonl
-dataset/accounting.json results/check/shard-000000.h5 dataset/accepted.jsonl
+logs/workers/w.json dataset/accounting.json results/check/shard-000000.h5 dataset/accepted.jsonl
 """
 
 
