@@ -11,7 +11,6 @@ from pathlib import Path
 
 import pytest
 
-from kgqa_hpc.errors import InputError
 from kgqa_hpc.run import Run
 from tests.command import kgqa
 from tests.servers import QuietHandler, serving
@@ -167,15 +166,6 @@ def test_a_language_is_a_code_and_an_unknown_licence_is_missing_at_publish(own: 
     kgqa("merge", "run", "--config", "new.yaml", "--set", "title=New")
     dataset = Run(own / "run").config.dataset
     assert (dataset.language, dataset.title, dataset.licence) == ("en", "New", None), "whole, and then --set"
-
-
-def test_a_merge_that_refuses_its_changes_keeps_the_former_settings(own: Path) -> None:
-    kgqa("all", "facts.yaml", "run")
-    assert "no column 'nodes'" in refusal("merge", "run", "--set", "split.by=nodes")
-    assert "test.jsonl: no such file" in refusal("merge", "run", "--set", "decontaminate=[test.jsonl]")
-    with pytest.raises(InputError, match="no column 'typo'"):
-        Run(own / "run").merge(order="typo")
-    kgqa("merge", "run")
 
 
 def test_a_test_file_given_to_merge_is_found_from_every_folder(

@@ -81,6 +81,7 @@ REFUSED = {
     "dataset.steps.weigh.minimum=-1": "minimum",
     "dataset.steps.weigh.least=1": "least: unknown key",
     "order=nope": "has no column 'nope'",
+    "split.by=nope": "has no column 'nope'",
     "decontaminate=[gone.jsonl]": "gone.jsonl",
 }
 
