@@ -19,7 +19,6 @@ from kgqa_hpc.dataset.accounting import Accounting
 from kgqa_hpc.dataset.candidates import Candidates, Staged, StagedFile, open_candidates
 from kgqa_hpc.dataset.columns import Columns
 from kgqa_hpc.dataset.duplicates import signatures, words
-from kgqa_hpc.dataset.merge import merge
 from kgqa_hpc.dataset.stage import SCHEMA, SUFFIX
 from kgqa_hpc.store.partition import read_shards_manifest
 from kgqa_hpc.store.run_folder import RunFolder
@@ -39,8 +38,7 @@ def make_merged(make_run: Callable[..., SyntheticRun]) -> Callable[..., tuple[Sy
 
     def make(*, published: bool = False, **options: Any) -> tuple[SyntheticRun, Accounting]:
         run = make_run(**options)
-        run.finish()
-        return run, merge(run.folder, published=published)
+        return run, run.merge(published=published)
 
     return make
 
@@ -49,8 +47,7 @@ def make_merged(make_run: Callable[..., SyntheticRun]) -> Callable[..., tuple[Sy
 def merged(tmp_path_factory: pytest.TempPathFactory) -> tuple[SyntheticRun, Accounting]:
     """A merged run with the published form, and its accounting. Read by tests, changed by none."""
     run = synthetic(tmp_path_factory.mktemp("merged"))
-    run.finish()
-    return run, merge(run.folder, published=True)
+    return run, run.merge(published=True)
 
 
 @pytest.fixture
@@ -92,8 +89,7 @@ def make_tiny_run(tmp_path: Path) -> Callable[[int, int, str], Path]:
 @pytest.fixture
 def template(make_run: Any) -> Any:
     """Copies of one finished run, each in a folder of its own."""
-    run = make_run(items=9, shard_size=9, dataset={"z_score": None})
-    run.finish()
+    run = make_run(items=9, shard_size=9, dataset={"z_score": None}).finish()
 
     def copy(folder: Path) -> RunFolder:
         shutil.copytree(run.folder.path, folder / "run")

@@ -74,8 +74,7 @@ def test_the_card_names_licence_fields_a_record_and_the_line_that_publishes_it(m
     run = make_run(items=8, dataset={"licence": "CC0-1.0", "citation": "Doe 2026", "contact": "doe@x.org"})
     run.folder.prompts.mkdir(exist_ok=True)
     (run.folder.prompts / "ask.md").write_text("Ask.")
-    run.finish()
-    merge(run.folder)
+    run.merge()
     folder = run.folder.dataset
     text = (folder / "README.md").read_text(encoding="utf-8")
     assert yaml.safe_load(text.split("---\n")[1])["license"] == "cc0-1.0"
@@ -112,8 +111,7 @@ def test_the_date_is_that_of_the_run_whenever_it_is_merged_and_no_record_holds_o
     run = make_run()
     made = replace(run.folder.manifest(), created="2001-02-03T04:05:06Z")
     write_manifest(run.folder.manifest_file, made)
-    run.finish()
-    merge(run.folder)
+    run.merge()
     folder = run.folder.dataset
     before = (folder / "croissant.json").read_bytes()
     assert json.loads(before)["datePublished"] == "2001-02-03"

@@ -91,8 +91,7 @@ def test_a_rule_of_a_file_decides_and_its_mistakes_name_it(monkeypatch: pytest.M
 
 
 def test_a_merge_decides_again_and_leaves_alone_what_a_step_rejected(make_run: Any) -> None:
-    run = make_run(items=8, shard_size=8, dataset={"z_score": None})
-    run.finish()
+    run = make_run(items=8, shard_size=8, dataset={"z_score": None}).finish()
 
     def change(records: list[dict[str, Any]]) -> list[dict[str, Any]]:
         yes = {"valid_question": True, "original_answer_valid": True}

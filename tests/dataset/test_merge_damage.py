@@ -80,8 +80,7 @@ def test_a_damaged_result_is_named_set_aside_and_never_merged(make_merged: Any, 
     assert "kgqa run" in caught.value.cure
     assert not any(path.exists() for path in paths)
     assert contents(run.folder.dataset) == before
-    run.finish("shard-000001", "shard-000005")
-    merge(run.folder)
+    run.merge("shard-000001", "shard-000005")
     assert contents(run.folder.dataset) == before
 
 
@@ -96,8 +95,7 @@ def test_a_damaged_shard_is_cut_again_and_the_dataset_is_the_same(make_merged: A
 
 @pytest.mark.slow
 def test_sigkill_at_any_moment_leaves_the_old_or_the_new_dataset(make_run: Any) -> None:
-    run = make_run(dataset={"order": "id"})
-    run.finish()
+    run = make_run(dataset={"order": "id"}).finish()
     wishes: list[dict[str, Any]] = [{"order": "id"}, {"order": "answer"}]
     datasets, seconds = [], 0.0
     for wish in wishes:

@@ -40,8 +40,7 @@ def ids_in_parts(folder: Path, stem: str) -> list[str]:
 def test_parts_have_the_records_of_the_lines_and_the_same_bytes_from_one_process_and_from_two(
     make_run: Any, wish: dict[str, Any]
 ) -> None:
-    run = make_run(dataset=wish)
-    run.finish()
+    run = make_run(dataset=wish).finish()
     folder = run.folder.dataset
     merge(run.folder)
     whole = contents(folder)
@@ -102,16 +101,14 @@ def test_numbers_come_before_texts_and_nothing_comes_last() -> None:
     ids=str,
 )
 def test_a_column_of_no_record_is_named_and_no_dataset_written(make_run: Any, wish: dict[str, Any]) -> None:
-    run = make_run(dataset=wish)
-    run.finish()
+    run = make_run(dataset=wish).finish()
     with pytest.raises(InputError, match="has no column 'colour'"):
         merge(run.folder)
     assert not run.folder.dataset.exists()
 
 
 def test_a_field_that_a_whole_shard_lacks_is_null_there_and_comes_last(make_run: Any) -> None:
-    run = make_run(dataset={"order": "verdicts.judge.my_answer", "z_score": None})
-    run.finish()
+    run = make_run(dataset={"order": "verdicts.judge.my_answer", "z_score": None}).finish()
 
     def unjudged(records: list[dict[str, Any]]) -> list[dict[str, Any]]:
         return [record | {"verdicts": {}, "decided": False} for record in records]

@@ -9,7 +9,6 @@ import pytest
 from typer.testing import CliRunner
 
 from kgqa_hpc.cli import app
-from kgqa_hpc.dataset.merge import merge
 from kgqa_hpc.dataset.publish import publish
 from kgqa_hpc.errors import CorruptFile, InputError
 from kgqa_hpc.store.canonical import sha256_of
@@ -35,8 +34,7 @@ def test_what_is_missing_is_said_with_its_key(make_run: Any, make_merged: Any, t
     run, _ = make_merged(dataset=told)
     assert publish(run.folder, tmp_path / "out").missing == [f"the report: kgqa report {run.folder.path}"]
     plain = make_run(name="plain")
-    plain.finish("shard-000000")
-    merge(plain.folder, partial=True)
+    plain.merge("shard-000000", partial=True)
     missing = " ".join(publish(plain.folder, tmp_path / "half").missing)
     for key in ("dataset.licence", "dataset.citation", "dataset.contact", "dataset.split", "7 of 8 shards"):
         assert key in missing

@@ -146,9 +146,7 @@ WAYS: dict[str, tuple[Spoil, type[KgqaError], str]] = {
 @pytest.fixture(scope="module")
 def other(tmp_path_factory: pytest.TempPathFactory) -> SyntheticRun:
     """A finished run of another seed and size."""
-    run = synthetic(tmp_path_factory.mktemp("other"), items=59, seed=8)
-    run.finish()
-    return run
+    return synthetic(tmp_path_factory.mktemp("other"), items=59, seed=8).finish()
 
 
 @pytest.mark.parametrize("way", WAYS)
@@ -165,8 +163,7 @@ def test_what_does_not_add_up_is_refused_and_the_old_dataset_stays(
 
 
 def test_an_engine_that_does_not_know_its_version_is_no_violation(make_run: Any) -> None:
-    run = make_run()
-    run.finish()
+    run = make_run().finish()
     changed(
         lambda items: [{**one, "trace": [renamed(entry, None) for entry in one["trace"]]} for one in items]
     )(run.folder, run.folder)

@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 from PIL import Image
 
-from kgqa_hpc.dataset.merge import merge
 from kgqa_hpc.report.page import write_report
 from tests.runs import synthetic
 from tests.sealed_dataset import edit_counts, edit_records
@@ -42,8 +41,7 @@ def browser() -> Iterator[Any]:
 def page_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A page whose questions name their nodes, one of them with markup in it."""
     run = synthetic(tmp_path_factory.mktemp("page"))
-    run.finish()
-    merge(run.folder)
+    run.merge()
 
     def name_nodes(record: dict[str, Any]) -> None:
         record["nodes"][1]["name"] = "<script>alert(1)</script>"
@@ -236,8 +234,7 @@ def test_names_of_nodes_do_not_overlap_and_types_have_colours(browser: Any, page
 
 def test_a_path_is_drawn_from_its_steps_and_what_a_kind_adds_is_told(browser: Any, make_run: Any) -> None:
     run = make_run()
-    run.finish()
-    merge(run.folder)
+    run.merge()
     steps = [{"entity": a, "relation": "hits", "target": b} for a, b in (("<b>", "c"), ("c", "d"))]
     values = {"nodes": None, "edges": None, "steps": steps, "documents": ["y" * 9000]}
     values |= {"question": "Is <b> near?", "choices": {"A": "one", "B": "<i>two"}}

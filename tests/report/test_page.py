@@ -14,7 +14,6 @@ import numpy as np
 import pytest
 from scipy.stats import spearmanr
 
-from kgqa_hpc.dataset.merge import merge
 from kgqa_hpc.errors import AccountingError, InputError
 from kgqa_hpc.report.findings import read_findings
 from kgqa_hpc.report.page import _ranks, write_report
@@ -75,8 +74,7 @@ def shown(run: Any) -> Page:
 
 
 def report(run: Any, *shards: str, **options: Any) -> Page:
-    run.finish(*shards)
-    merge(run.folder, **options)
+    run.merge(*shards, **options)
     return shown(run)
 
 
@@ -209,8 +207,7 @@ def test_without_an_accepted_pair_there_is_a_report_and_without_a_dataset_none(m
     run = make_run(items=1, shard_size=1, dataset={"z_score": None})
     with pytest.raises(InputError, match="no dataset yet"):
         write_report(run.folder)
-    run.finish()
-    merge(run.folder)
+    run.merge()
     (run.folder.dataset / "accepted.jsonl").write_text("")
     seal(run.folder.dataset)
     assert write_report(run.folder).exists()

@@ -16,7 +16,6 @@ import pytest
 import yaml
 
 from kgqa_hpc.dataset.exports import EXPORTS
-from kgqa_hpc.dataset.merge import merge
 from kgqa_hpc.dataset.publish import export, publish
 from kgqa_hpc.errors import ConfigError, DiskFull, InputError
 from tests.dataset.conftest import records_of
@@ -34,8 +33,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> SyntheticRun:
 
 def merged(folder: Path) -> SyntheticRun:
     made = synthetic(folder, dataset=SPLIT)
-    made.finish()
-    merge(made.folder)
+    made.merge()
     return made
 
 

@@ -93,8 +93,7 @@ def test_without_the_option_no_reasoning_is_exported(run: RunFolder, tmp_path: P
 def test_the_thought_of_the_writer_is_exported_and_not_that_of_a_judge(tmp_path: Path) -> None:
     made = synthetic(tmp_path, name="plain")
     thinking = ThinkingRun(tmp_path / "run", 24, 8, made.config.model_dump(mode="json"))
-    thinking.finish()
-    merge(thinking.folder)
+    thinking.merge()
     export(thinking.folder, "alpaca", tmp_path / "out", reasoning=True)
     exported = records_of(tmp_path / "out", "train")
     assert exported
