@@ -21,7 +21,7 @@ from kgqa_hpc.store.canonical import read_document
 from kgqa_hpc.store.run_folder import RunFolder
 from kgqa_hpc.target import Standing, _gpu_hours, next_size, run_towards
 from tests.command import kgqa
-from tests.dataset.conftest import records_of
+from tests.dataset.conftest import contents, records_of
 from tests.families.conftest import sampled
 from tests.project import write_graph
 from tests.waiting import wait_for
@@ -52,7 +52,7 @@ def rounds(run: RunFolder) -> list[dict[str, Any]]:
 
 def dataset(run: RunFolder) -> dict[str, bytes]:
     stages.merge(run.path)
-    return {path.name: path.read_bytes() for path in sorted(run.dataset.iterdir()) if path.is_file()}
+    return contents(run.dataset)
 
 
 def test_the_dataset_has_exactly_so_many_accepted_records(tmp_path: Path) -> None:
