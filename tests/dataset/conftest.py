@@ -1,6 +1,7 @@
 """Finished runs (tests/runs.py), and candidates without a run."""
 
 import hashlib
+import json
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator
@@ -19,10 +20,12 @@ from kgqa_hpc.dataset.accounting import Accounting
 from kgqa_hpc.dataset.candidates import Candidates, Staged, StagedFile, open_candidates
 from kgqa_hpc.dataset.columns import Columns
 from kgqa_hpc.dataset.duplicates import signatures, words
+from kgqa_hpc.dataset.files import write_sums
 from kgqa_hpc.dataset.stage import SCHEMA, SUFFIX
 from kgqa_hpc.store.partition import read_shards_manifest
 from kgqa_hpc.store.run_folder import RunFolder
 from kgqa_hpc.store.shards import read_result, read_summary, write_result
+from tests.record_runs import jsonl
 from tests.runs import CONFIG, ENGINE, SyntheticRun, make_anchor, synthetic
 
 
@@ -155,6 +158,29 @@ def contents(folder: Path) -> dict[str, bytes]:
     """Every file below a folder."""
     files = sorted(path for path in folder.rglob("*") if path.is_file())
     return {path.relative_to(folder).as_posix(): path.read_bytes() for path in files}
+
+
+def edit_records(dataset: Path, change: Callable[[dict[str, Any]], object], *files: str) -> None:
+    """Change each record of the files (accepted, rejected), whose sums then fit again."""
+    for name in files:
+        records = records_of(dataset, name)
+        for record in records:
+            change(record)
+        jsonl(dataset / f"{name}.jsonl", records)
+    seal(dataset)
+
+
+def edit_counts(dataset: Path, **counts: Any) -> None:
+    """Change keys of accounting.json."""
+    path = dataset / "accounting.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), **counts}))
+    seal(dataset)
+
+
+def seal(dataset: Path) -> None:
+    """Write SHA256SUMS anew, as merge would have for these files."""
+    (dataset / "SHA256SUMS").unlink(missing_ok=True)
+    write_sums(dataset, {})
 
 
 def rewrite(path: Path, change: Any, **header: str) -> None:

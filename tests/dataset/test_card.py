@@ -17,7 +17,7 @@ import yaml
 
 from kgqa_hpc.columns import Column
 from kgqa_hpc.dataset.accounting import Accounting, OutcomeCounts
-from kgqa_hpc.dataset.card import group_table, licence_fields, render_card, type_text
+from kgqa_hpc.dataset.card import group_table, licence_fields, render_card
 from kgqa_hpc.dataset.facts import Facts
 from kgqa_hpc.dataset.merge import merge
 from kgqa_hpc.store.canonical import sha256_of
@@ -65,10 +65,6 @@ def test_nothing_a_graph_says_about_itself_breaks_the_card() -> None:
     assert body.count("```") == 4
 
 
-def test_types_are_told_in_words() -> None:
-    assert type_text([{"id": "string", "n": "int64"}]) == "list of {id: string, n: integer}"
-
-
 def test_the_card_names_licence_fields_a_record_and_the_line_that_publishes_it(make_run: Any) -> None:
     """The prompts of the run lie beside it."""
     run = make_run(items=8, dataset={"licence": "CC0-1.0", "citation": "Doe 2026", "contact": "doe@x.org"})
@@ -81,6 +77,8 @@ def test_the_card_names_licence_fields_a_record_and_the_line_that_publishes_it(m
     for words in (
         "| nodes after reduction | 300 |",
         "| `triples` | list of list of string |",
+        "| `nodes` | list of {id: string, name: string, type: string} |",
+        "| `num_nodes` | integer |",
         '"question": "What links the nodes',
         "upload --repo-type dataset",
         "Cite: Doe 2026",

@@ -12,8 +12,8 @@ import pytest
 from PIL import Image
 
 from kgqa_hpc.report.page import write_report
+from tests.dataset.conftest import edit_counts, edit_records
 from tests.runs import synthetic
-from tests.sealed_dataset import edit_counts, edit_records
 
 CHROMIUM = os.environ.get("KGQA_CHROMIUM") or shutil.which("chromium") or shutil.which("google-chrome")
 try:
@@ -232,9 +232,8 @@ def test_names_of_nodes_do_not_overlap_and_types_have_colours(browser: Any, page
     assert page.inner_text("#accepted-list .card .legend").strip() == "Gene"
 
 
-def test_a_path_is_drawn_from_its_steps_and_what_a_kind_adds_is_told(browser: Any, make_run: Any) -> None:
-    run = make_run()
-    run.merge()
+def test_a_path_is_drawn_from_its_steps_and_what_a_kind_adds_is_told(browser: Any, make_merged: Any) -> None:
+    run, _ = make_merged()
     steps = [{"entity": a, "relation": "hits", "target": b} for a, b in (("<b>", "c"), ("c", "d"))]
     values = {"nodes": None, "edges": None, "steps": steps, "documents": ["y" * 9000]}
     values |= {"question": "Is <b> near?", "choices": {"A": "one", "B": "<i>two"}}

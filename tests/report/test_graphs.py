@@ -218,9 +218,8 @@ def test_figures_tell_their_numbers_in_words() -> None:
     assert set(graph_figures(Profiles(before, None))) == set(found)
 
 
-def test_the_page_has_them_where_the_run_read_a_graph(make_run: Any) -> None:
-    run = make_run()
-    run.merge()
+def test_the_page_has_them_where_the_run_read_a_graph(make_merged: Any) -> None:
+    run, _ = make_merged()
     assert "before and after reduction" not in write_report(run.folder).read_text()
     one = profile(random_graph(5, 60, 240))
     run.folder.stats.mkdir(exist_ok=True)

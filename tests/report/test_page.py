@@ -18,9 +18,8 @@ from kgqa_hpc.errors import AccountingError, InputError
 from kgqa_hpc.report.findings import read_findings
 from kgqa_hpc.report.page import _ranks, write_report
 from kgqa_hpc.store.run_folder import RunFolder
-from tests.dataset.conftest import records_of
+from tests.dataset.conftest import edit_counts, edit_records, records_of, seal
 from tests.runs import synthetic
-from tests.sealed_dataset import edit_counts, edit_records, seal
 
 VOID = {"meta", "img", "br", "input"}
 EVIL = "</script></p><script>alert(1)</script><img src=x onerror=alert(2)>{{ 7 * 7 }}\" onload='x"

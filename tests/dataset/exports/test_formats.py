@@ -18,9 +18,8 @@ import yaml
 from kgqa_hpc.dataset.exports import EXPORTS
 from kgqa_hpc.dataset.publish import export, publish
 from kgqa_hpc.errors import ConfigError, DiskFull, InputError
-from tests.dataset.conftest import records_of
+from tests.dataset.conftest import records_of, seal
 from tests.runs import SyntheticRun, synthetic
-from tests.sealed_dataset import seal
 
 SPLIT = {"split": {"by": "id", "shares": {"train": 0.5, "test": 0.5}}}
 
