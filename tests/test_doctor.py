@@ -14,6 +14,7 @@ from kgqa_hpc import __version__, doctor
 from kgqa_hpc.doctor import Check, probes
 from kgqa_hpc.registry import Registry
 from kgqa_hpc.settings import Package
+from tests.command import programs
 
 LIMIT = 120.0  # s; generous, for a loaded machine must not decide a test
 
@@ -24,17 +25,13 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for name in list(os.environ):
         if name.startswith(("OMPI_", "PMI", "SLURM", "APPTAINER", "SINGULARITY", "KGQA_", "CUDA_")):
             monkeypatch.delenv(name)
-    programs = tmp_path / "programs"
-    programs.mkdir()
-    monkeypatch.setenv("PATH", str(programs))
+    monkeypatch.setenv("PATH", str(tmp_path / "bin"))
     monkeypatch.setattr("kgqa_hpc.doctor.gpu.LOOK_LIMIT_S", LIMIT)
-    return programs
+    return tmp_path
 
 
 def program(folder: Path, name: str, script: str) -> None:
-    path = folder / name
-    path.write_text(f"#!/bin/sh\n{script}\n")
-    path.chmod(0o755)
+    programs(folder, **{name: f"#!/bin/sh\n{script}\n"})
 
 
 def image(folder: Path, version: str) -> Path:
