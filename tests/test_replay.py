@@ -7,7 +7,6 @@ import pytest
 import yaml
 from typer.testing import CliRunner
 
-from kgqa_hpc import stages
 from kgqa_hpc.cli import app
 from kgqa_hpc.dataset.explain import explain
 from kgqa_hpc.errors import InputError
@@ -15,6 +14,7 @@ from kgqa_hpc.store.run_folder import RunFolder
 from kgqa_hpc.trials.replay import render, replay
 from tests.dataset.conftest import contents, records_of
 from tests.project import write_tables
+from tests.record_runs import made_run
 
 pytestmark = pytest.mark.plugin("gasl")
 KINDS = ("gene", "disease", "phenotype")
@@ -38,11 +38,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> RunFolder:
         ],
         "dataset": {"z_score": None},
     }
-    (folder / "run.yaml").write_text(yaml.safe_dump(config))
-    made = stages.init(folder / "run.yaml", folder / "run")
-    for stage in stages.STAGES[:4]:
-        stage.work(made.path, None)
-    return made
+    return RunFolder(made_run(folder, config))
 
 
 def judged(run: RunFolder) -> str:
