@@ -14,7 +14,7 @@ from kgqa_hpc.runs.checks import load_ready, notes, require_ready
 from kgqa_hpc.trials.preview import preview
 from tests.command import kgqa
 from tests.dataset.conftest import contents
-from tests.project import write_graph
+from tests.project import write_project
 
 
 def written(folder: Path, **document: object) -> Path:
@@ -156,9 +156,7 @@ passes: [{name: main, steps: [generate, judge]}]
 
 @pytest.fixture
 def run(tmp_path: Path) -> Run:
-    write_graph(tmp_path, nodes=9, edges=20)
-    (tmp_path / "run.yaml").write_text(TEXT)
-    return Run.from_config(tmp_path / "run.yaml", tmp_path / "run").work()
+    return Run.from_config(write_project(tmp_path, TEXT, nodes=9, edges=20), tmp_path / "run").work()
 
 
 def _config(run: Run, text: str) -> Path:

@@ -24,7 +24,7 @@ from kgqa_hpc.store.run_folder import RunFolder
 from kgqa_hpc.work.run import run_command
 from tests.command import kgqa
 from tests.dataset.conftest import records_of
-from tests.project import write_graph
+from tests.project import write_project
 from tests.store.conftest import at_once
 
 
@@ -32,15 +32,14 @@ from tests.store.conftest import at_once
 def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with a finished run, which no test changes."""
     folder = tmp_path_factory.mktemp("made")
-    write_graph(folder, nodes=40, edges=110, seed=3)
-    (folder / "run.yaml").write_text(
+    text = (
         "graph: {source: csv, nodes: nodes.csv, edges: edges.csv}\n"
         "anchors: {per_shape: 4, shapes: [1, 3, 4]}\n"
         "engine: {kind: scripted, accept: 0.6}\n"
         "dataset: {z_score: null}\n"
         "runtime: {shard_size: 5}\n"
     )
-    Run.from_config(folder / "run.yaml", folder / "run").all()
+    Run.from_config(write_project(folder, text, nodes=40, edges=110, seed=3), folder / "run").all()
     return folder
 
 
@@ -278,13 +277,12 @@ def test_a_run_whose_configuration_was_leased_is_still_untouched(finished: Path,
 
 
 def test_an_extension_holds_a_slice_of_the_anchors_in_memory(tmp_path: Path) -> None:
-    write_graph(tmp_path, nodes=2000, edges=8000)
-    (tmp_path / "run.yaml").write_text(
+    text = (
         "graph: {source: csv, edges: edges.csv, min_degree: 0}\n"
         "anchors: {per_shape: 100, shapes: [1, 3, 4]}\n"
         "engine: {kind: scripted}\n"
     )
-    run = stages.init(tmp_path / "run.yaml", tmp_path / "run")
+    run = stages.init(write_project(tmp_path, text, nodes=2000, edges=8000), tmp_path / "run")
     stages.import_graph(run.path)
     stages.sample(run.path)
     extend(run.path, 500)  # what is loaded and compiled once
