@@ -6,7 +6,6 @@ import re
 import ssl
 import subprocess
 import zipfile
-from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 
 import pytest
@@ -260,10 +259,6 @@ def test_a_table_that_cannot_be_read_has_a_cure(own: Path, content: bytes, words
     assert words in refusal("import", "run")
 
 
-class NoHttps(QuietHandler, BaseHTTPRequestHandler):
-    """A server without TLS."""
-
-
 SCRIPTED = "{kind: scripted, accept: 0.8}"
 
 
@@ -275,7 +270,7 @@ def test_a_wrong_address_is_refused_soon_with_the_other_one_or_what_to_check(own
     endpoint("http://no-such-host.invalid/v1")
     assert "check the name of the host" in refusal("preview", "geo.yaml", "-n", "1")
     edit("geo.yaml", "{kind: openai, base_url: 'http://no-such-host.invalid/v1', model: m}", SCRIPTED)
-    with serving(NoHttps) as url:
+    with serving(QuietHandler) as url:  # without TLS
         endpoint(url.replace("http:", "https:"))
         said = refusal("preview", "geo.yaml", "-n", "1")
     assert f"try {url}" in said
@@ -292,7 +287,7 @@ def test_a_certificate_that_nobody_trusts_is_told_without_advice_to_send_the_key
     assert made.returncode == 0, made.stderr
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain("cert.pem", "key.pem")
-    with serving(NoHttps, context) as url:
+    with serving(QuietHandler, context) as url:
         endpoint(url.replace("http:", "https:"))
         said = refusal("preview", "geo.yaml", "-n", "1")
     assert "SSL_CERT_FILE" in said

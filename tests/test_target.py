@@ -17,9 +17,9 @@ from kgqa_hpc.dataset.filters import BEYOND
 from kgqa_hpc.errors import ConfigError
 from kgqa_hpc.run import Run
 from kgqa_hpc.runs import run_config
-from kgqa_hpc.store.canonical import read_document
 from kgqa_hpc.store.run_folder import RunFolder
 from kgqa_hpc.target import Standing, _gpu_hours, next_size, run_towards
+from kgqa_hpc.target import _rounds as rounds
 from tests.command import kgqa
 from tests.dataset.conftest import contents, records_of
 from tests.families.conftest import sampled
@@ -43,11 +43,6 @@ def prepared(
         **more,
     }
     return sampled(folder, config)
-
-
-def rounds(run: RunFolder) -> list[dict[str, Any]]:
-    path = run.path / "target.json"
-    return list(read_document(path, "target")["rounds"]) if path.exists() else []
 
 
 def dataset(run: RunFolder) -> dict[str, bytes]:
