@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import orjson
+import psutil
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -192,12 +193,5 @@ def rewrite(path: Path, change: Any, **header: str) -> None:
 
 def workers_of(run: Path) -> list[str]:
     """Command lines of the programs that stage shards of the run."""
-    found = []
-    for process in Path("/proc").glob("[0-9]*"):
-        try:
-            line = (process / "cmdline").read_bytes().decode("utf-8", "replace")
-        except OSError:
-            continue
-        if "dataset.staging" in line and str(run) in line:
-            found.append(line)
-    return found
+    lines = (" ".join(process.info["cmdline"] or ()) for process in psutil.process_iter(["cmdline"]))
+    return [line for line in lines if "dataset.staging" in line and str(run) in line]
