@@ -19,8 +19,7 @@ from tests.project import PATHS, write_project
 
 @pytest.fixture
 def project(tmp_path: Path) -> Path:
-    write_project(tmp_path, PATHS)
-    stages.init(tmp_path / "run.yaml", tmp_path / "run")
+    stages.init(write_project(tmp_path, PATHS), tmp_path / "run")
     stages.import_graph(tmp_path / "run")
     stages.sample(tmp_path / "run")
     return tmp_path

@@ -171,10 +171,7 @@ def test_a_growth_stopped_before_the_manifest_is_told_with_the_command_to_repeat
     finished: Path, monkeypatch: pytest.MonkeyPatch, verb: str
 ) -> None:
     words = {"judge": ("--prompt", "filter", "--name", "second"), "extend": ("--per-shape", "9")}[verb]
-
-    def killed(*_: object) -> None:
-        raise KeyboardInterrupt
-
+    killed = mock.Mock(side_effect=KeyboardInterrupt)
     monkeypatch.setattr("kgqa_hpc.store.run_folder.write_manifest", killed)
     kgqa(verb, finished, *words, code=130)
     monkeypatch.undo()

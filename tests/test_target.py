@@ -5,6 +5,7 @@ import random
 from collections import Counter
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 import yaml
@@ -113,13 +114,10 @@ def test_kills_at_any_moment_change_no_byte_of_the_target(tmp_path: Path, proces
 def test_a_growth_that_was_killed_goes_on_with_the_same_number(
     died_in: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def killed(*_: object, **__: object) -> None:
-        raise KeyboardInterrupt
-
     run = prepared(tmp_path / "run", {"accepted": 30})
     place = "RunFolder.grow" if died_in == "grow" else "write_manifest"
     with monkeypatch.context() as patch:
-        patch.setattr(f"kgqa_hpc.store.run_folder.{place}", killed)
+        patch.setattr(f"kgqa_hpc.store.run_folder.{place}", Mock(side_effect=KeyboardInterrupt))
         with pytest.raises(KeyboardInterrupt):
             run_towards(run.path)
     assert rounds(run)[-1]["next"]
