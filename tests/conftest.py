@@ -42,9 +42,9 @@ PLUGIN_OF = {
 # Left out by a quick check (CONTRIBUTING.md), beside what is marked in the files: beginnings of ids of tests.
 SLOW = """
 chaos/ dataset/exports/test_formats.py::test_the_task_for_lm_eval dataset/test_card.py::test_mlcroissant_finds
-dataset/test_damaged_dataset.py::test_damage_is_told dataset/test_duplicates.py::test_the_search_holds
-dataset/test_filters.py::test_the_distribution_is dataset/test_merge_damage.py::test_a_full_disk
-dataset/test_merge_damage.py::test_a_merge_that_was_overtaken dataset/test_merge_tool.py
+dataset/test_damage.py::test_damage_is_told dataset/test_duplicates.py::test_the_search_holds
+dataset/test_filters.py::test_the_distribution_is dataset/test_damage.py::test_a_full_disk
+dataset/test_damage.py::test_a_merge_that_was_overtaken dataset/test_merge_tool.py
 dataset/test_parts.py::test_parts_have_the_records dataset/test_redo.py::test_a_merge_with_other_settings
 dataset/test_redo.py::test_other_steps dataset/test_shared_merge.py
 engines/openai/test_engine.py::test_a_body_that_trickles engines/openai/test_engine.py::test_every_request
@@ -123,18 +123,7 @@ def registries_as_before() -> Iterator[None]:
 
 
 # Their tests sample graphs, most of them in processes of their own.
-SAMPLING_ROOMS = {
-    "anchors",
-    "cluster",
-    "dataset",
-    "families",
-    "faults",
-    "golden",
-    "graphlets",
-    "report",
-    "steps",
-}
-SAMPLING_ROOMS |= {"tools", "work"}
+SAMPLING_ROOMS = "anchors cluster dataset families faults golden graphlets report steps tools work"
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
@@ -146,7 +135,7 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     rooms = {item.path.relative_to(ROOT / "tests").parts[0] for item in session.items}
     if (
         session.config.option.collectonly
-        or not rooms & SAMPLING_ROOMS
+        or not rooms & set(SAMPLING_ROOMS.split())
         or not importlib.util.find_spec("numba")
     ):
         return

@@ -34,8 +34,8 @@ def write_graph(folder: Path, *, nodes: int = 120, edges: int = 420, seed: int =
 PATHS = CONFIG.replace("kind: graphlet, per_shape: 6", "kind: path, number: 20")  # drawn sooner
 
 
-def write_project(folder: Path, config: str = CONFIG) -> Path:
-    """Graph and configuration in a folder; the path of the configuration."""
-    write_graph(folder)
+def write_project(folder: Path, config: str = CONFIG, **graph: int) -> Path:
+    """Graph (arguments of `write_graph`) and configuration in a folder; the path of the configuration."""
+    write_graph(folder, **graph)
     (folder / "run.yaml").write_text(config, encoding="utf-8")
     return folder / "run.yaml"

@@ -7,10 +7,11 @@ and `finish` writes its results without any worker.
 import json
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from kgqa_hpc.anchors.anchor import Anchor, Node, Relation
 from kgqa_hpc.config import RunConfig, parse_config
+from kgqa_hpc.dataset.accounting import Accounting
 from kgqa_hpc.engines.engine import EngineInfo, Response
 from kgqa_hpc.runs import fingerprint
 from kgqa_hpc.runs.chain import build_chain
@@ -188,12 +189,19 @@ class SyntheticRun:
         anchors = read_shard(self.folder.shard(name))
         return [work_on(Item(Anchor.from_dict(a)), self.chain) for a in anchors]
 
-    def finish(self, *names: str) -> None:
+    def finish(self, *names: str) -> Self:
         """Write the last pass's results of the named shards; of all when none is named."""
         for name in names or tuple(read_shards_manifest(self.folder).names):
             path = self.folder.result(self.passes[-1], name)
             path.parent.mkdir(parents=True, exist_ok=True)
             write_result(path, self.records(name), self.folder.origin(self.passes[-1]).header(name, ""))
+        return self
+
+    def merge(self, *names: str, **options: Any) -> Accounting:
+        """Finish these shards, or all, and merge the run."""
+        from kgqa_hpc.dataset.merge import merge  # late: few tests need its libraries
+
+        return merge(self.finish(*names).folder, **options)
 
 
 def synthetic(

@@ -14,7 +14,8 @@ from kgqa_hpc.runs import open_run
 from kgqa_hpc.runs.checks import load_ready, notes, require_ready
 from kgqa_hpc.trials.preview import preview
 from tests.command import kgqa
-from tests.project import write_graph
+from tests.dataset.conftest import contents
+from tests.project import write_project
 
 
 def written(folder: Path, **document: object) -> Path:
@@ -169,9 +170,7 @@ passes: [{name: main, steps: [generate, judge]}]
 
 @pytest.fixture
 def run(tmp_path: Path) -> Run:
-    write_graph(tmp_path, nodes=9, edges=20)
-    (tmp_path / "run.yaml").write_text(TEXT)
-    return Run.from_config(tmp_path / "run.yaml", tmp_path / "run").work()
+    return Run.from_config(write_project(tmp_path, TEXT, nodes=9, edges=20), tmp_path / "run").work()
 
 
 def _config(run: Run, text: str) -> Path:
@@ -188,11 +187,11 @@ def test_a_plain_merge_after_a_refused_configuration_says_which_and_merges_nothi
     run: Run, text: str, error: type[InputError]
 ) -> None:
     file = _config(run, text)
-    before = {path: path.read_bytes() for path in run.path.rglob("*") if path.is_file()}
+    before = contents(run.path)
     with pytest.raises(error):
         Run.from_config(file, run.path).all()
     (run.path / "refused.json").rename(file.with_suffix(".json"))
-    assert {path: path.read_bytes() for path in run.path.rglob("*") if path.is_file()} == before
+    assert contents(run.path) == before
     file.with_suffix(".json").rename(run.path / "refused.json")
     with pytest.raises(InputError, match="nothing merged, because this run refused") as refusal:
         stages.merge(run.path)

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from itertools import chain
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from typer.testing import CliRunner
@@ -146,9 +147,7 @@ def test_the_help_describes_ten_verbs_and_names_each_other_verb_once() -> None:
 
 
 def test_a_stop_is_not_printed_as_an_error(monkeypatch: Any, capsys: Any) -> None:
-    def stopped() -> None:
-        raise StoppedEarly("stopped early: SIGINT", "run the same command again")
-
+    stopped = Mock(side_effect=StoppedEarly("stopped early: SIGINT", "run the same command again"))
     monkeypatch.setitem(main.__globals__, "app", stopped)
     with pytest.raises(SystemExit) as ended:
         main()

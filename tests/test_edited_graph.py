@@ -13,13 +13,13 @@ from kgqa_hpc.kg.settings import graph_files, load_graph, recorded
 from kgqa_hpc.runs import open_run
 from kgqa_hpc.store.run_folder import RunFolder
 from tests.command import kgqa
+from tests.dataset.conftest import contents
 from tests.project import PATHS, write_project
 
 
 @pytest.fixture
 def project(tmp_path: Path) -> Path:
-    write_project(tmp_path, PATHS)
-    stages.init(tmp_path / "run.yaml", tmp_path / "run")
+    stages.init(write_project(tmp_path, PATHS), tmp_path / "run")
     stages.import_graph(tmp_path / "run")
     stages.sample(tmp_path / "run")
     return tmp_path
@@ -63,7 +63,7 @@ def test_with_answers_all_that_adds_to_the_run_refuses_and_looking_at_it_goes_on
 ) -> None:
     run = answered(project)
     stages.merge(run)
-    before = {path: path.read_bytes() for path in run.rglob("*") if path.is_file()}
+    before = contents(run)
     rename_node(project)
     for refused in (stages.import_graph, stages.sample, stages.run_workers):
         with pytest.raises(FingerprintMismatch, match=r"nodes\.csv was changed since .* imported the graph"):
@@ -72,7 +72,7 @@ def test_with_answers_all_that_adds_to_the_run_refuses_and_looking_at_it_goes_on
     assert said.startswith("error: ")
     assert str(project / "nodes.csv") in said
     assert said.count("\n") == 2, "the error, and what to do"
-    assert {path: path.read_bytes() for path in run.rglob("*") if path.is_file()} == before
+    assert contents(run) == before
     assert stages.merge(run).to_dict()["sampled"] == 20
     card = (run / "dataset" / "README.md").read_text(encoding="utf-8")
     assert f"| read from nodes.csv | sha256 {recorded(RunFolder(run))['nodes.csv']['sha256']} |" in card
@@ -82,7 +82,7 @@ def test_with_answers_all_that_adds_to_the_run_refuses_and_looking_at_it_goes_on
 def test_a_file_that_is_gone_or_only_touched_or_put_back_does_not_matter(project: Path) -> None:
     run = answered(project)
     old = (project / "nodes.csv").read_bytes()
-    results = {path: path.read_bytes() for path in (run / "results").rglob("*.h5")}
+    results = contents(run / "results")
     os.utime(project / "nodes.csv", (1, 1))
     stages.run_workers(run)
     rename_node(project)
@@ -90,7 +90,7 @@ def test_a_file_that_is_gone_or_only_touched_or_put_back_does_not_matter(project
     stages.run_workers(run)
     (project / "nodes.csv").unlink()
     stages.run_workers(run)
-    assert {path: path.read_bytes() for path in (run / "results").rglob("*.h5")} == results
+    assert contents(run / "results") == results
 
 
 @pytest.mark.plugin("biokg")

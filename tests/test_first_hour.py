@@ -6,12 +6,10 @@ import re
 import ssl
 import subprocess
 import zipfile
-from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 
 import pytest
 
-from kgqa_hpc.errors import InputError
 from kgqa_hpc.run import Run
 from tests.command import kgqa
 from tests.servers import QuietHandler, serving
@@ -169,15 +167,6 @@ def test_a_language_is_a_code_and_an_unknown_licence_is_missing_at_publish(own: 
     assert (dataset.language, dataset.title, dataset.licence) == ("en", "New", None), "whole, and then --set"
 
 
-def test_a_merge_that_refuses_its_changes_keeps_the_former_settings(own: Path) -> None:
-    kgqa("all", "facts.yaml", "run")
-    assert "no column 'nodes'" in refusal("merge", "run", "--set", "split.by=nodes")
-    assert "test.jsonl: no such file" in refusal("merge", "run", "--set", "decontaminate=[test.jsonl]")
-    with pytest.raises(InputError, match="no column 'typo'"):
-        Run(own / "run").merge(order="typo")
-    kgqa("merge", "run")
-
-
 def test_a_test_file_given_to_merge_is_found_from_every_folder(
     own: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -270,10 +259,6 @@ def test_a_table_that_cannot_be_read_has_a_cure(own: Path, content: bytes, words
     assert words in refusal("import", "run")
 
 
-class NoHttps(QuietHandler, BaseHTTPRequestHandler):
-    """A server without TLS."""
-
-
 SCRIPTED = "{kind: scripted, accept: 0.8}"
 
 
@@ -285,7 +270,7 @@ def test_a_wrong_address_is_refused_soon_with_the_other_one_or_what_to_check(own
     endpoint("http://no-such-host.invalid/v1")
     assert "check the name of the host" in refusal("preview", "geo.yaml", "-n", "1")
     edit("geo.yaml", "{kind: openai, base_url: 'http://no-such-host.invalid/v1', model: m}", SCRIPTED)
-    with serving(NoHttps) as url:
+    with serving(QuietHandler) as url:  # without TLS
         endpoint(url.replace("http:", "https:"))
         said = refusal("preview", "geo.yaml", "-n", "1")
     assert f"try {url}" in said
@@ -302,7 +287,7 @@ def test_a_certificate_that_nobody_trusts_is_told_without_advice_to_send_the_key
     assert made.returncode == 0, made.stderr
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain("cert.pem", "key.pem")
-    with serving(NoHttps, context) as url:
+    with serving(QuietHandler, context) as url:
         endpoint(url.replace("http:", "https:"))
         said = refusal("preview", "geo.yaml", "-n", "1")
     assert "SSL_CERT_FILE" in said

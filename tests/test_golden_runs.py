@@ -9,17 +9,16 @@ import shutil
 from pathlib import Path
 
 import pytest
-import yaml
 
 import kgqa_hpc
 from kgqa_hpc import stages
 from kgqa_hpc.errors import CorruptFile, FingerprintMismatch, OlderFormat
 from kgqa_hpc.kg.file import read_graph
-from kgqa_hpc.run import Run
 from kgqa_hpc.store.run_folder import RunFolder
 from kgqa_hpc.store.shards import MOST, read_summary
 from kgqa_hpc.work.run import run_command
 from tests.by_path import load
+from tests.record_runs import config_of, made_run
 
 upgrade = load(Path(__file__).parents[1] / "tools" / "upgrade_v1.py")
 GOLDEN = Path(__file__).parent / "golden_runs"
@@ -55,16 +54,8 @@ def test_it_is_looked_at_merged_and_reported(run: Path) -> None:
 
 def test_its_records_are_the_anchors_of_another_run(run: Path, tmp_path: Path) -> None:
     accepted = stages.merge(run).total.accepted
-    (tmp_path / "again.yaml").write_text(
-        yaml.safe_dump(
-            {
-                "anchors": {"kind": "records", "from": "run"},
-                "engine": {"kind": "scripted"},
-                "passes": [{"name": "main", "steps": [{"use": "judge", "as": "again"}]}],
-            }
-        )
-    )
-    dataset = Run.from_config(tmp_path / "again.yaml", tmp_path / "next").all().dataset
+    config = config_of({"use": "judge", "as": "again"}, anchors="run")
+    dataset = kgqa_hpc.open(made_run(tmp_path, config, "next")).dataset
     records = [*dataset.records("accepted"), *dataset.records("rejected")]
     assert len(records) == accepted
     assert {tuple(record["verdicts"]) for record in records} == {("again",)}

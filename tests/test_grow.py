@@ -1,7 +1,6 @@
 """A run grows by a judge or by anchors, and nothing that was there changes a byte."""
 
 import csv
-import hashlib
 import json
 import shutil
 import tracemalloc
@@ -25,7 +24,7 @@ from kgqa_hpc.store.run_folder import RunFolder
 from kgqa_hpc.work.run import run_command
 from tests.command import kgqa
 from tests.dataset.conftest import records_of
-from tests.project import write_graph
+from tests.project import write_project
 from tests.store.conftest import at_once
 
 
@@ -33,15 +32,14 @@ from tests.store.conftest import at_once
 def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with a finished run, which no test changes."""
     folder = tmp_path_factory.mktemp("made")
-    write_graph(folder, nodes=40, edges=110, seed=3)
-    (folder / "run.yaml").write_text(
+    text = (
         "graph: {source: csv, nodes: nodes.csv, edges: edges.csv}\n"
         "anchors: {per_shape: 4, shapes: [1, 3, 4]}\n"
         "engine: {kind: scripted, accept: 0.6}\n"
         "dataset: {z_score: null}\n"
         "runtime: {shard_size: 5}\n"
     )
-    Run.from_config(folder / "run.yaml", folder / "run").all()
+    Run.from_config(write_project(folder, text, nodes=40, edges=110, seed=3), folder / "run").all()
     return folder
 
 
@@ -50,9 +48,8 @@ def finished(made: Path, tmp_path: Path) -> Path:
     return Path(shutil.copytree(made, tmp_path, dirs_exist_ok=True)) / "run"
 
 
-def digests(run: Path) -> dict[str, str]:
-    files = [*run.glob("results/*/*.h5"), *run.glob("shards/*.h5")]
-    return {str(path.relative_to(run)): hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
+def work_of(run: Path) -> dict[Path, bytes]:
+    return {path: path.read_bytes() for path in (*run.glob("results/*/*.h5"), *run.glob("shards/*.h5"))}
 
 
 def outcomes(run: Path) -> dict[str, tuple[bool, list[str]]]:
@@ -61,12 +58,12 @@ def outcomes(run: Path) -> dict[str, tuple[bool, list[str]]]:
 
 
 def test_one_more_judge_is_asked_about_every_pair_and_every_earlier_byte_stays(finished: Path) -> None:
-    before, first = digests(finished), outcomes(finished)
+    before, first = work_of(finished), outcomes(finished)
     settings = {"name": "strict", "steps": [{"use": "judge", "prompt": "filter", "as": "strict"}]}
     add_pass(finished, settings)
     run_command(finished)
     counts = stages.merge(finished)
-    assert {name: digest for name, digest in digests(finished).items() if name in before} == before
+    assert before.items() <= work_of(finished).items()
     assert all(verdicts == ["judge", "strict"] for _, verdicts in outcomes(finished).values())
     assert counts.total.sampled == len(outcomes(finished)) == len(first)
     refused = {name for name, (accepted, _) in first.items() if not accepted}
@@ -77,7 +74,7 @@ def test_the_rule_of_the_panel_may_change_without_asking_anybody_again(finished:
     add_pass(finished, {"name": "b", "steps": [{"use": "judge", "as": "b"}]})
     add_pass(finished, {"name": "c", "steps": [{"use": "judge", "as": "c"}]})
     run_command(finished)
-    before = digests(finished)
+    before = work_of(finished)
     accepted = {}
     weighted = "{rule: weighted, weights: {judge: 3, b: 1, c: 1}}"  # the first outweighs the others
     rules = (
@@ -94,7 +91,7 @@ def test_the_rule_of_the_panel_may_change_without_asking_anybody_again(finished:
         (finished / "config.yaml").write_text(json.dumps(config))
         accepted[rule] = stages.merge(finished).total.accepted
         (finished / "config.yaml").write_text(text)
-    assert digests(finished) == before
+    assert work_of(finished) == before
     by_rule = list(accepted.values())
     assert by_rule[0] < by_rule[1] < by_rule[2]
     assert by_rule[0] <= by_rule[3] <= by_rule[2]
@@ -135,11 +132,11 @@ def test_a_judge_whose_server_is_not_there_changes_nothing_and_one_that_never_an
 
 
 def test_a_larger_sample_contains_the_old_one_and_keeps_its_answers(finished: Path) -> None:
-    before, first = digests(finished), set(outcomes(finished))
+    before, first = work_of(finished), set(outcomes(finished))
     assert extend(finished, 9).anchors == 27
     run_command(finished)
     counts = stages.merge(finished)
-    assert {name: digest for name, digest in digests(finished).items() if name in before} == before
+    assert before.items() <= work_of(finished).items()
     assert first < set(outcomes(finished))
     assert counts.total.sampled == 27
     with pytest.raises(InputError, match=r"anchors\.per_shape is 9 already"):
@@ -176,10 +173,7 @@ def test_a_growth_stopped_before_the_manifest_is_told_with_the_command_to_repeat
     finished: Path, monkeypatch: pytest.MonkeyPatch, verb: str
 ) -> None:
     words = {"judge": ("--prompt", "filter", "--name", "second"), "extend": ("--per-shape", "9")}[verb]
-
-    def killed(*_: object) -> None:
-        raise KeyboardInterrupt
-
+    killed = mock.Mock(side_effect=KeyboardInterrupt)
     monkeypatch.setattr("kgqa_hpc.store.run_folder.write_manifest", killed)
     kgqa(verb, finished, *words, code=130)
     monkeypatch.undo()
@@ -282,13 +276,12 @@ def test_a_run_whose_configuration_was_leased_is_still_untouched(finished: Path,
 
 
 def test_an_extension_holds_a_slice_of_the_anchors_in_memory(tmp_path: Path) -> None:
-    write_graph(tmp_path, nodes=2000, edges=8000)
-    (tmp_path / "run.yaml").write_text(
+    text = (
         "graph: {source: csv, edges: edges.csv, min_degree: 0}\n"
         "anchors: {per_shape: 100, shapes: [1, 3, 4]}\n"
         "engine: {kind: scripted}\n"
     )
-    run = stages.init(tmp_path / "run.yaml", tmp_path / "run")
+    run = stages.init(write_project(tmp_path, text, nodes=2000, edges=8000), tmp_path / "run")
     stages.import_graph(run.path)
     stages.sample(run.path)
     extend(run.path, 500)  # what is loaded and compiled once

@@ -17,7 +17,7 @@ from kgqa_hpc.steps.pair import Judge
 from kgqa_hpc.steps.step import Step
 from kgqa_hpc.testing import EVIDENCE, Done, Retry, answer, item, record, run_step
 from tests.command import kgqa
-from tests.project import write_graph
+from tests.project import write_project
 
 CONFIG = """
 seed: 7
@@ -111,8 +111,7 @@ COUNTED: dict[str, str] = {  # what the step does to an item, and the reason tha
 
 
 def write(folder: Path, text: str) -> None:
-    write_graph(folder, nodes=30, edges=60)
-    (folder / "run.yaml").write_text(CONFIG)
+    write_project(folder, CONFIG, nodes=30, edges=60)
     (folder / "mine.py").write_text(text)
     (folder / "prompts").mkdir()
     shipped = (shipped_prompts() / "filter.md").read_text()

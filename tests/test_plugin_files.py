@@ -8,7 +8,7 @@ import pytest
 from kgqa_hpc.registry import FILE_ENTRIES
 from tests.command import kgqa
 from tests.dataset.conftest import records_of
-from tests.project import write_graph
+from tests.project import write_project
 
 CONFIG = """
 plugins: [my_steps.py]
@@ -87,8 +87,7 @@ class Echo:
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    write_graph(tmp_path, nodes=30, edges=60)
-    (tmp_path / "run.yaml").write_text(CONFIG)
+    write_project(tmp_path, CONFIG, nodes=30, edges=60)
     (tmp_path / "my_steps.py").write_text(FILE)
     return tmp_path
 

@@ -1,6 +1,5 @@
 """An item is asked again exactly as it was recorded, differences are shown, and the run is not touched."""
 
-import hashlib
 from pathlib import Path
 from typing import Any
 
@@ -8,14 +7,14 @@ import pytest
 import yaml
 from typer.testing import CliRunner
 
-from kgqa_hpc import stages
 from kgqa_hpc.cli import app
 from kgqa_hpc.dataset.explain import explain
 from kgqa_hpc.errors import InputError
 from kgqa_hpc.store.run_folder import RunFolder
 from kgqa_hpc.trials.replay import render, replay
-from tests.dataset.conftest import records_of
+from tests.dataset.conftest import contents, records_of
 from tests.project import write_tables
+from tests.record_runs import made_run
 
 pytestmark = pytest.mark.plugin("gasl")
 KINDS = ("gene", "disease", "phenotype")
@@ -39,11 +38,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> RunFolder:
         ],
         "dataset": {"z_score": None},
     }
-    (folder / "run.yaml").write_text(yaml.safe_dump(config))
-    made = stages.init(folder / "run.yaml", folder / "run")
-    for stage in stages.STAGES[:4]:
-        stage.work(made.path, None)
-    return made
+    return RunFolder(made_run(folder, config))
 
 
 def judged(run: RunFolder) -> str:
@@ -53,20 +48,15 @@ def judged(run: RunFolder) -> str:
     return max(found, key=lambda record: record["provenance"]["attempts"]["plan"])["id"]  # type: ignore[no-any-return]
 
 
-def digests(run: RunFolder) -> dict[str, str]:
-    files = [path for path in run.path.rglob("*") if path.is_file()]
-    return {str(path): hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
-
-
 def test_the_same_engine_gives_the_same_answers_and_no_file_changes(run: RunFolder) -> None:
-    before, wanted = digests(run), judged(run)
+    before, wanted = contents(run.path), judged(run)
     told = replay(run.path, wanted)
     assert told["same"]
     assert [one["step"] for one in told["requests"]][-1] == "judge"
     assert max(one["turn"] for one in told["requests"]) >= 2
     assert len(told["requests"]) == len(explain(run.path, wanted)["requests"])
     assert "another answer" not in render(told)
-    assert digests(run) == before
+    assert contents(run.path) == before
 
 
 def test_each_turn_is_shown_as_it_was_sent(run: RunFolder) -> None:

@@ -10,6 +10,7 @@ import pytest
 from tests.command import Done, kgqa
 from tests.dataset.conftest import records_of
 from tests.project import write_project
+from tests.record_runs import config_of, written
 
 
 @pytest.fixture(scope="module")
@@ -79,18 +80,10 @@ def test_a_misspelt_field_is_told_with_the_nearest(run: Path) -> None:
 def test_the_next_run_takes_the_records_of_an_expression(run: Path, tmp_path: Path) -> None:
     chosen = sorted(str(record["id"]) for record in records_of(run / "dataset"))[:3]
     ids = ", ".join(f"'{record}'" for record in chosen)
-    (tmp_path / "next.yaml").write_text(
-        f"""anchors: {{kind: records, from: {run}, where: "accepted AND id IN ({ids})"}}
-engine: {{kind: scripted}}
-passes: [{{name: main, steps: [{{use: check}}]}}]
-dataset: {{z_score: null}}
-"""
-    )
-    kgqa("all", tmp_path / "next.yaml", tmp_path / "next")
-    (tmp_path / "wrong.yaml").write_text(
-        (tmp_path / "next.yaml").read_text().replace("accepted AND", "colour AND")
-    )
-    kgqa("all", tmp_path / "wrong.yaml", tmp_path / "wrong", code=2)
+    anchors = {"kind": "records", "from": str(run), "where": f"accepted AND id IN ({ids})"}
+    kgqa("all", written(tmp_path / "next.yaml", config_of("check", anchors=anchors)), tmp_path / "next")
+    wrong = config_of("check", anchors={**anchors, "where": "colour"})
+    kgqa("all", written(tmp_path / "wrong.yaml", wrong), tmp_path / "wrong", code=2)
     found = records_of(tmp_path / "next" / "dataset", "accepted", "rejected")
     assert sorted(str(record["source_id"]) for record in found) == chosen
 

@@ -5,6 +5,7 @@ import random
 from collections import Counter
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 import yaml
@@ -17,11 +18,11 @@ from kgqa_hpc.dataset.filters import BEYOND
 from kgqa_hpc.errors import ConfigError
 from kgqa_hpc.run import Run
 from kgqa_hpc.runs import run_config
-from kgqa_hpc.store.canonical import read_document
 from kgqa_hpc.store.run_folder import RunFolder
 from kgqa_hpc.target import Standing, _gpu_hours, next_size, run_towards
+from kgqa_hpc.target import _rounds as rounds
 from tests.command import kgqa
-from tests.dataset.conftest import records_of
+from tests.dataset.conftest import contents, records_of
 from tests.families.conftest import sampled
 from tests.project import write_graph
 from tests.waiting import wait_for
@@ -45,14 +46,9 @@ def prepared(
     return sampled(folder, config)
 
 
-def rounds(run: RunFolder) -> list[dict[str, Any]]:
-    path = run.path / "target.json"
-    return list(read_document(path, "target")["rounds"]) if path.exists() else []
-
-
 def dataset(run: RunFolder) -> dict[str, bytes]:
     stages.merge(run.path)
-    return {path.name: path.read_bytes() for path in sorted(run.dataset.iterdir()) if path.is_file()}
+    return contents(run.dataset)
 
 
 def test_the_dataset_has_exactly_so_many_accepted_records(tmp_path: Path) -> None:
@@ -118,13 +114,10 @@ def test_kills_at_any_moment_change_no_byte_of_the_target(tmp_path: Path, proces
 def test_a_growth_that_was_killed_goes_on_with_the_same_number(
     died_in: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def killed(*_: object, **__: object) -> None:
-        raise KeyboardInterrupt
-
     run = prepared(tmp_path / "run", {"accepted": 30})
     place = "RunFolder.grow" if died_in == "grow" else "write_manifest"
     with monkeypatch.context() as patch:
-        patch.setattr(f"kgqa_hpc.store.run_folder.{place}", killed)
+        patch.setattr(f"kgqa_hpc.store.run_folder.{place}", Mock(side_effect=KeyboardInterrupt))
         with pytest.raises(KeyboardInterrupt):
             run_towards(run.path)
     assert rounds(run)[-1]["next"]

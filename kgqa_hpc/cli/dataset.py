@@ -1,8 +1,7 @@
 """Commands on a finished dataset: show, export, combine, publish, query."""
 
-from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 from typer import Argument, Option
 
@@ -19,12 +18,6 @@ Difficulty = Annotated[
 Score = Annotated[
     list[str] | None, Option(metavar="NAME=LEAST", help="Only records with at least this score; repeatable.")
 ]
-
-
-class Extra(StrEnum):
-    """Additions to exported records."""
-
-    reasoning = "reasoning"
 
 
 @app.command()
@@ -59,7 +52,8 @@ def export(
         Path, Option(metavar="FOLDER", help="Folder to write; an earlier export there is replaced.")
     ],
     extra: Annotated[
-        Extra | None, Option("--with", help="Include the writer's reasoning before each answer.")
+        Literal["reasoning"] | None,
+        Option("--with", help="Include the writer's reasoning before each answer."),
     ] = None,
     where: Condition = None,
     difficulty: Difficulty = None,
@@ -71,7 +65,7 @@ def export(
     from kgqa_hpc.dataset.publish import export as write
 
     chosen = condition_of(difficulty or (), score or (), where)
-    written = write(open_folder(run), to, out, chosen, reasoning=extra is Extra.reasoning)
+    written = write(open_folder(run), to, out, chosen, reasoning=extra is not None)
     files = [str(path) for path in written]
     print_result(files, "\n".join(files), as_json)
 

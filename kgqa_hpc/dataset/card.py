@@ -70,19 +70,16 @@ def render_card(
     """Text of README.md of a dataset folder; `sums` maps file names to sha256, `sample` is an accepted record."""
     # Indented JSON, escaped so that no text ends the Markdown fence.
     example = sample and json.dumps(_cut(sample), indent=1, ensure_ascii=False).replace("```", "`\\u0060`")
-    text = (
-        templates("kgqa_hpc.dataset")
-        .get_template("card.md.j2")
-        .render(
-            front_matter=_front_matter(facts, accounting, files, sums),
-            facts=facts,
-            accounting=accounting,
-            columns=[(column.name, type_text(column.type), column.description) for column in columns],
-            sample=example,
-            table=table_name(facts),
-            sums=sums,
-            prompts=any(name.startswith("prompts/") for name in sums),
-        )
+    template = templates("kgqa_hpc.dataset").get_template("card.md.j2")
+    text = template.render(
+        front_matter=_front_matter(facts, accounting, files, sums),
+        facts=facts,
+        accounting=accounting,
+        columns=[(column.name, type_text(column.type), column.description) for column in columns],
+        sample=example,
+        table=table_name(facts),
+        sums=sums,
+        prompts=any(name.startswith("prompts/") for name in sums),
     )
     return text.lstrip("\n")
 

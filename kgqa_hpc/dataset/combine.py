@@ -220,15 +220,7 @@ def _write_card(
         "tags": ["synthetic"],
         **configurations(data_files(folder), sums),
     }
-    facts = [gather_facts(run) for run in runs]
-    card = (
-        templates("kgqa_hpc.dataset")
-        .get_template("combined_card.md.j2")
-        .render(
-            document,
-            front_matter=yaml_text(front),
-            counts=COUNTS,
-            rows=list(zip(document["runs"], facts, strict=True)),
-        )
-    )
+    rows = list(zip(document["runs"], map(gather_facts, runs), strict=True))
+    template = templates("kgqa_hpc.dataset").get_template("combined_card.md.j2")
+    card = template.render(document, front_matter=yaml_text(front), counts=COUNTS, rows=rows)
     (folder / "README.md").write_text(card, encoding="utf-8")

@@ -73,6 +73,7 @@ def croissant(
 ) -> dict[str, Any]:
     """The JSON-LD document for the files in `folder`; `sums` maps their names to sha256."""
     licence = licence_fields(facts.licence, facts.licence_url)
+    protocol = "Judged by language models; verdicts are kept with each record."
     return {
         "@context": _CONTEXT,
         "@type": "sc:Dataset",
@@ -89,11 +90,7 @@ def croissant(
         "creator": [{"@type": "sc:Person", "name": name} for name in facts.authors]
         or {"@type": "sc:Organization", "name": "made with kgqa_hpc"},
         "rai:dataCollection": f"Anchors sampled from {facts.evidence}; pairs {facts.making}.",
-        **(
-            {"rai:dataAnnotationProtocol": "Judged by language models; verdicts are kept with each record."}
-            if facts.judged
-            else {}
-        ),
+        **({"rai:dataAnnotationProtocol": protocol} if facts.judged else {}),
         "rai:dataLimitations": "Machine-generated; no human checked it.",
         "distribution": list(_distribution(folder, files, sums)),
         "recordSet": [

@@ -35,16 +35,13 @@ class RecordMaker:
     ) -> None:
         graph, evidence = config.graph, getattr(config.anchors, "source", None)
         texts = [f"{name} {text}" for name, text in (entries or {}).items()]
+        excluded = list(graph.exclude_edge_types) if graph is not None else []
         self._origin = {
             "run": run_digest,
             "seed": config.seed,
             # The graph's source, or the name of the run or file that anchors are read from, without its folders.
             "source": str(graph.source) if graph is not None else evidence and Path(evidence).name,
-            **(
-                {"excluded_edge_types": list(graph.exclude_edge_types)}
-                if graph and graph.exclude_edge_types
-                else {}
-            ),
+            **({"excluded_edge_types": excluded} if excluded else {}),
             **({"entries": texts} if texts else {}),
         }
         columns: dict[str, Column] = {VARIANT.name: VARIANT} if config.variants else {}

@@ -1,22 +1,17 @@
 "use strict";
 // The explorer: records of the page's sample, filtered, with their evidence. Foreign text is only ever set as text.
-const SVG = "http://www.w3.org/2000/svg", PAGE = 20;
+const PAGE = 20;
 const data = JSON.parse(document.getElementById("data").textContent);
 const form = document.getElementById("filters");
 const shown = { accepted: PAGE, rejected: PAGE };
 
-function make(name, attributes, ...inner) {
-  const node = document.createElement(name);
+const maker = (space) => (name, attributes, ...inner) => {
+  const node = document.createElementNS("http://www.w3.org/" + space, name);
   for (const [key, value] of Object.entries(attributes || {})) node.setAttribute(key, value);
   node.append(...inner);
   return node;
-}
-function draw(name, attributes, ...inner) {
-  const node = document.createElementNS(SVG, name);
-  for (const [key, value] of Object.entries(attributes || {})) node.setAttribute(key, value);
-  node.append(...inner);
-  return node;
-}
+};
+const make = maker("1999/xhtml"), draw = maker("2000/svg");
 const distinct = (values) => [...new Set(values)].sort((a, b) => a.localeCompare(b, "en", { numeric: true }));
 // A path tells its evidence in steps: an entity, a relation, a target each.
 for (const record of data.records) {
@@ -99,9 +94,7 @@ function graph(record) {
     const part = draw("g", { "data-ends": a + " " + b });
     part.append(draw("path", { d: `M${x1},${y1} Q${mx},${my} ${tx},${ty}` }));
     part.append(draw("polygon", { class: "head", points: `${tx},${ty} ${wing(0.45)} ${wing(-0.45)}` }));
-    const label = draw("text", { class: "kind", x: mx, y: my - 3, "text-anchor": "middle" });
-    label.textContent = cut(labels[i] || "", 26);
-    part.append(label);
+    part.append(draw("text", { class: "kind", x: mx, y: my - 3, "text-anchor": "middle" }, cut(labels[i] || "", 26)));
     svg.append(part);
   });
   const labels_at = [];
@@ -112,8 +105,7 @@ function graph(record) {
     let line = y + (y < 150 ? -14 : 24); // away from the middle, and farther where another name stands already
     while (labels_at.some(([a, b, c]) => Math.abs(a - at) < b + half && Math.abs(c - line) < 13)) line += y < 150 ? -14 : 14;
     labels_at.push([at, half, line]);
-    const label = draw("text", { x: at, y: line, "text-anchor": "middle" });
-    label.textContent = text;
+    const label = draw("text", { x: at, y: line, "text-anchor": "middle" }, text);
     part.append(draw("title", {}, node.name + (node.id && " (" + node.type + ", " + node.id + ")")), label);
     svg.append(part);
   });
@@ -152,8 +144,8 @@ function legend(record) {
 }
 
 function light(card, node, on) {
-  for (const part of card.querySelectorAll("[data-node]")) if (part.dataset.node === node) part.classList.toggle("on", on);
-  for (const part of card.querySelectorAll("[data-ends]")) if (part.dataset.ends.split(" ").includes(node)) part.classList.toggle("on", on);
+  for (const part of card.querySelectorAll("[data-node], [data-ends]"))
+    if ((part.dataset.node || part.dataset.ends).split(" ").includes(node)) part.classList.toggle("on", on);
 }
 
 function body(record, card) {

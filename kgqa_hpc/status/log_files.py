@@ -73,10 +73,10 @@ def read_states(logs: Path) -> Iterator[dict[str, Any]]:
 
 def place() -> dict[str, str]:
     """The scope in which a process id is unique: the running kernel and its pid namespace."""
-    try:
-        return {"machine": cleanup.machine(), "pid_namespace": os.readlink("/proc/self/ns/pid")}
-    except OSError:
-        return {"machine": cleanup.machine(), "pid_namespace": ""}
+    namespace = ""
+    with suppress(OSError):
+        namespace = os.readlink("/proc/self/ns/pid")
+    return {"machine": cleanup.machine(), "pid_namespace": namespace}
 
 
 def read_loads(logs: Path) -> dict[str, dict[str, Any]]:

@@ -206,18 +206,10 @@ class TextStream(io.RawIOBase):
     def readable(self) -> bool:
         return True
 
-    def read(self, size: int = -1) -> bytes:
-        """Up to `size` bytes (all, if negative); b"" at the end."""
-        if size < 0:
-            return self.readall()
-        if self._ahead:
-            data, self._ahead = self._ahead[:size], self._ahead[size:]
-            return data
-        return self._inner_read(size)
-
     def readinto(self, buffer: object) -> int:
         view = memoryview(buffer)  # type: ignore[arg-type]
-        data = self.read(len(view))
+        data = self._ahead[: len(view)] or self._inner_read(len(view))
+        self._ahead = self._ahead[len(data) :]
         view[: len(data)] = data
         return len(data)
 

@@ -1,6 +1,7 @@
 """Finished runs (tests/runs.py), and candidates without a run."""
 
 import hashlib
+import json
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator
@@ -10,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import orjson
+import psutil
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -19,11 +21,12 @@ from kgqa_hpc.dataset.accounting import Accounting
 from kgqa_hpc.dataset.candidates import Candidates, Staged, StagedFile, open_candidates
 from kgqa_hpc.dataset.columns import Columns
 from kgqa_hpc.dataset.duplicates import signatures, words
-from kgqa_hpc.dataset.merge import merge
+from kgqa_hpc.dataset.files import write_sums
 from kgqa_hpc.dataset.stage import SCHEMA, SUFFIX
 from kgqa_hpc.store.partition import read_shards_manifest
 from kgqa_hpc.store.run_folder import RunFolder
 from kgqa_hpc.store.shards import read_result, read_summary, write_result
+from tests.record_runs import jsonl
 from tests.runs import CONFIG, ENGINE, SyntheticRun, make_anchor, synthetic
 
 
@@ -39,8 +42,7 @@ def make_merged(make_run: Callable[..., SyntheticRun]) -> Callable[..., tuple[Sy
 
     def make(*, published: bool = False, **options: Any) -> tuple[SyntheticRun, Accounting]:
         run = make_run(**options)
-        run.finish()
-        return run, merge(run.folder, published=published)
+        return run, run.merge(published=published)
 
     return make
 
@@ -49,8 +51,7 @@ def make_merged(make_run: Callable[..., SyntheticRun]) -> Callable[..., tuple[Sy
 def merged(tmp_path_factory: pytest.TempPathFactory) -> tuple[SyntheticRun, Accounting]:
     """A merged run with the published form, and its accounting. Read by tests, changed by none."""
     run = synthetic(tmp_path_factory.mktemp("merged"))
-    run.finish()
-    return run, merge(run.folder, published=True)
+    return run, run.merge(published=True)
 
 
 @pytest.fixture
@@ -92,8 +93,7 @@ def make_tiny_run(tmp_path: Path) -> Callable[[int, int, str], Path]:
 @pytest.fixture
 def template(make_run: Any) -> Any:
     """Copies of one finished run, each in a folder of its own."""
-    run = make_run(items=9, shard_size=9, dataset={"z_score": None})
-    run.finish()
+    run = make_run(items=9, shard_size=9, dataset={"z_score": None}).finish()
 
     def copy(folder: Path) -> RunFolder:
         shutil.copytree(run.folder.path, folder / "run")
@@ -161,6 +161,29 @@ def contents(folder: Path) -> dict[str, bytes]:
     return {path.relative_to(folder).as_posix(): path.read_bytes() for path in files}
 
 
+def edit_records(dataset: Path, change: Callable[[dict[str, Any]], object], *files: str) -> None:
+    """Change each record of the files (accepted, rejected), whose sums then fit again."""
+    for name in files:
+        records = records_of(dataset, name)
+        for record in records:
+            change(record)
+        jsonl(dataset / f"{name}.jsonl", records)
+    seal(dataset)
+
+
+def edit_counts(dataset: Path, **counts: Any) -> None:
+    """Change keys of accounting.json."""
+    path = dataset / "accounting.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), **counts}))
+    seal(dataset)
+
+
+def seal(dataset: Path) -> None:
+    """Write SHA256SUMS anew, as merge would have for these files."""
+    (dataset / "SHA256SUMS").unlink(missing_ok=True)
+    write_sums(dataset, {})
+
+
 def rewrite(path: Path, change: Any, **header: str) -> None:
     """Replace a result by one whose records went through `change`, with other values in its header."""
     records, known = read_result(path), read_summary(path)
@@ -170,12 +193,5 @@ def rewrite(path: Path, change: Any, **header: str) -> None:
 
 def workers_of(run: Path) -> list[str]:
     """Command lines of the programs that stage shards of the run."""
-    found = []
-    for process in Path("/proc").glob("[0-9]*"):
-        try:
-            line = (process / "cmdline").read_bytes().decode("utf-8", "replace")
-        except OSError:
-            continue
-        if "dataset.staging" in line and str(run) in line:
-            found.append(line)
-    return found
+    lines = (" ".join(process.info["cmdline"] or ()) for process in psutil.process_iter(["cmdline"]))
+    return [line for line in lines if "dataset.staging" in line and str(run) in line]

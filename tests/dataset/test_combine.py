@@ -18,8 +18,7 @@ from kgqa_hpc.dataset.merge import merge
 from kgqa_hpc.errors import FingerprintMismatch, InputError
 from kgqa_hpc.store.run_folder import RunFolder
 from tests.command import kgqa
-from tests.dataset.conftest import records_of, rewrite
-from tests.sealed_dataset import seal
+from tests.dataset.conftest import edit_records, records_of, rewrite
 
 
 def ids(folder: Path) -> list[str]:
@@ -153,10 +152,7 @@ def test_shares_are_met_exactly_seeded_and_in_order(make_merged: Any, tmp_path: 
 
 def renamed(run: Any) -> None:
     """Give every record of a dataset an id of its own."""
-    for name in ("accepted", "rejected"):
-        path = run.dataset / f"{name}.jsonl"
-        path.write_text(path.read_text().replace('{"id":"', '{"id":"second-'))
-    seal(run.dataset)
+    edit_records(run.dataset, lambda record: record.update(id=f"second-{record['id']}"), *FILES)
 
 
 @given(

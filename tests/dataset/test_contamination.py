@@ -14,6 +14,7 @@ from kgqa_hpc.dataset.contamination import contaminated, read_test_sets
 from kgqa_hpc.dataset.duplicates import words
 from kgqa_hpc.errors import InputError
 from tests.dataset.conftest import records_of
+from tests.record_runs import jsonl
 
 SEED = 7
 LONG = (
@@ -23,15 +24,10 @@ LONG = (
 SHORT = "Is aspirin safe in pregnancy?"
 
 
-def write(path: Path, items: list[dict[str, Any]]) -> str:
-    path.write_text("".join(json.dumps(item) + "\n" for item in items), encoding="utf-8")
-    return str(path)
-
-
 def hits(
     tmp_path: Path, rows_of: Any, records: list[dict[str, Any]], items: list[dict[str, Any]]
 ) -> list[int]:
-    tests = read_test_sets([write(tmp_path / "test.jsonl", items)])
+    tests = read_test_sets([str(jsonl(tmp_path / "test.jsonl", items))])
     return contaminated(rows_of(tmp_path, records), tests, 13).tolist()
 
 
@@ -99,9 +95,9 @@ def test_packed_files_and_byte_order_marks_are_read(tmp_path: Path, rows_of: Any
 def test_items_without_text_are_counted_and_a_set_of_them_is_refused(tmp_path: Path, rows_of: Any) -> None:
     """Else a test set whose items are called otherwise than the first one would be searched for nothing."""
     items = [{"question": None}, {"question": LONG}, {"query": LONG}, {"question": "Why so?"}]
-    (tests,) = read_test_sets([write(tmp_path / "test.jsonl", items)])
+    (tests,) = read_test_sets([str(jsonl(tmp_path / "test.jsonl", items))])
     assert (tests.question, tests.answer, tests.left_aside(13)) == ("question", None, 3)
-    nested = write(tmp_path / "nested.jsonl", [{"question": {"stem": LONG}}] * 2)
+    nested = str(jsonl(tmp_path / "nested.jsonl", [{"question": {"stem": LONG}}] * 2))
     (tests,) = read_test_sets([EvaluationSet(path=nested, question="question")])
     with pytest.raises(InputError, match=r"nested.jsonl: no item has 3 words in 'question'"):
         contaminated(rows_of(tmp_path, [{"question": LONG}]), [tests], 13)
@@ -127,7 +123,7 @@ def test_unreadable_text_is_told_by_its_line(tmp_path: Path, name: str, text: st
 
 
 def test_a_merge_rejects_them_under_their_reason(make_merged: Any, tmp_path: Path) -> None:
-    path = write(tmp_path / "test.jsonl", [{"question": "what links the nodes of number 0000"}])
+    path = str(jsonl(tmp_path / "test.jsonl", [{"question": "what links the nodes of number 0000"}]))
     run, accounting = make_merged(dataset={"decontaminate": [path]})
     assert accounting.total.rejected["contaminated"] == 1
     rejected = records_of(run.folder.dataset, "rejected")

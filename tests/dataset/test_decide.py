@@ -13,7 +13,6 @@ from kgqa_hpc.errors import ConfigError, ExtensionError
 from kgqa_hpc.registry import FILE_ENTRIES, FileEntry
 from kgqa_hpc.steps.decision import Decide, decision
 from tests.dataset.conftest import rewrite
-from tests.work.rig import reconfigure
 
 JUDGES = {name: lambda verdict: None if verdict["yes"] else "no" for name in "abc"}
 
@@ -92,8 +91,7 @@ def test_a_rule_of_a_file_decides_and_its_mistakes_name_it(monkeypatch: pytest.M
 
 
 def test_a_merge_decides_again_and_leaves_alone_what_a_step_rejected(make_run: Any) -> None:
-    run = make_run(items=8, shard_size=8, dataset={"z_score": None})
-    run.finish()
+    run = make_run(items=8, shard_size=8, dataset={"z_score": None}).finish()
 
     def change(records: list[dict[str, Any]]) -> list[dict[str, Any]]:
         yes = {"valid_question": True, "original_answer_valid": True}
@@ -106,9 +104,3 @@ def test_a_merge_decides_again_and_leaves_alone_what_a_step_rejected(make_run: A
     rewrite(run.folder.result("main", "shard-000000"), change)
     total = merge(run.folder).total
     assert (total.accepted, dict(total.rejected)) == (7, {"from another rule": 1})
-
-
-def test_a_changed_rule_takes_effect_without_asking_again(make_merged: Any) -> None:
-    run, accounting = make_merged(items=12, dataset={"z_score": None})
-    reconfigure(run.folder, dataset={"decide": {"judges": []}})
-    assert merge(run.folder).total.accepted > accounting.total.accepted

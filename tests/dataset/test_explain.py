@@ -17,9 +17,7 @@ from tests.runs import SyntheticRun, read_shard, synthetic
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> SyntheticRun:
     """A finished run that is not merged. Read by tests, changed by none."""
-    finished = synthetic(tmp_path_factory.mktemp("explain"))
-    finished.finish()
-    return finished
+    return synthetic(tmp_path_factory.mktemp("explain")).finish()
 
 
 def prompts_of(run: SyntheticRun) -> Path:
@@ -47,8 +45,7 @@ def test_a_finished_item_tells_its_prompts_answers_verdicts_and_place(run: Synth
 def test_a_prompt_that_has_changed_or_is_gone_is_not_shown_as_if_it_had_been_sent_and_hides_nothing_else(
     make_run: Any,
 ) -> None:
-    run = make_run()
-    run.finish()
+    run = make_run().finish()
     file = prompts_of(run) / "check.md"
     file.write_text(file.read_text().replace("Check a pair.", "Be kind."))
     generate, judge = explain(run.folder.path, run.ids[0])["requests"]
@@ -119,8 +116,7 @@ def test_an_item_nobody_asked_yet_is_waiting(make_run: Any) -> None:
 
 
 def test_a_length_outlier_is_told_as_the_dataset_has_it(make_run: Any) -> None:
-    run = make_run()
-    run.finish()
+    run = make_run().finish()
     assert explain(run.folder.path, run.ids[run.LONG])["status"] == "accepted"
     merge(run.folder)
     story = explain(run.folder.path, run.ids[run.LONG])
@@ -144,8 +140,7 @@ def test_an_unknown_id_is_bad_input_with_the_nearest_ones(make_run: Any, wanted:
 
 
 def test_a_damaged_result_is_an_error_and_not_a_story(make_run: Any) -> None:
-    run = make_run()
-    run.finish()
+    run = make_run().finish()
     path = run.folder.result("main", "shard-000001")
     path.write_bytes(path.read_bytes()[:-1])
     with pytest.raises(CorruptFile):

@@ -120,8 +120,7 @@ def test_the_dataset_is_the_same_to_the_byte_wherever_and_however_it_was_cut_and
 def test_a_value_of_mixed_columns_is_quoted_once_in_any_shard(make_run: Any, dataset: dict[str, Any]) -> None:
     """Shards with numbers alone, with words, with both, with lists of objects: JSON text in every record."""
     said: dict[str, Any] = {}
-    run = make_run(dataset=dataset)
-    run.finish()
+    run = make_run(dataset=dataset).finish()
     for number, shard in enumerate(run.manifest.names[:4]):
 
         def change(records: list[dict[str, Any]], number: int = number) -> list[dict[str, Any]]:
@@ -221,8 +220,7 @@ def test_the_identity_holds_whatever_becomes_of_the_items(
 
 
 def test_a_run_where_nothing_was_accepted_still_has_a_dataset(make_run: Any) -> None:
-    run = make_run(items=1)
-    run.finish()
+    run = make_run(items=1).finish()
     lost = {"status": "failed", "reason": "generate: engine died", "output": {}, "verdicts": {}, "trace": []}
     rewrite(run.folder.result("main", "shard-000000"), lambda records: [{**records[0], **lost}])
     merge(run.folder)

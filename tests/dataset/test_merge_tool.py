@@ -10,6 +10,8 @@ from typing import Any
 
 import pytest
 
+from tests.command import programs
+
 TOOL = Path(__file__).parents[2] / "tools" / "merge_dataset"
 SHELLCHECK = Path(sys.executable).with_name("shellcheck")
 
@@ -38,12 +40,9 @@ def test_it_merges_a_run_named_relative_to_where_one_stands_and_ends_as_kgqa_doe
 def test_without_a_python_that_has_the_packages_it_says_what_to_do(tmp_path: Path) -> None:
     checkout = tmp_path / "checkout" / "tools"
     checkout.mkdir(parents=True)
-    bare = tmp_path / "bin" / "python3"
-    bare.parent.mkdir()
-    bare.write_text("#!/bin/sh\nexit 1\n")
-    bare.chmod(0o755)
+    programs(tmp_path, python3="#!/bin/sh\nexit 1\n")
     tool = shutil.copy(TOOL, checkout)
-    environ = {"PATH": f"{bare.parent}:/usr/bin:/bin"}
+    environ = {"PATH": f"{tmp_path / 'bin'}:/usr/bin:/bin"}
     done = subprocess.run([tool, "run"], env=environ, capture_output=True, text=True, check=False)
     assert done.returncode == 2
     assert "KGQA_PYTHON" in done.stderr

@@ -49,8 +49,7 @@ def test_a_whole_merge_after_a_partial_one_has_the_bytes_of_one_alone(make_run: 
     merge(run.folder, partial=True, published=True)
     assert (run.folder.dataset / "biographletqa.jsonl").read_bytes().count(b"\n") == 4
     for each in (run, other):
-        each.finish()
-        merge(each.folder, published=True)
+        each.merge(published=True)
     assert contents(run.folder.dataset) == contents(other.folder.dataset)
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from tests.command import kgqa
 from tests.dataset.conftest import contents, records_of
-from tests.project import write_graph
+from tests.project import write_project
 
 CONFIG = """
 plugins: [my_steps.py]
@@ -49,8 +49,7 @@ class Weigh(Step):
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    write_graph(tmp_path, nodes=60, edges=150)
-    (tmp_path / "run.yaml").write_text(CONFIG)
+    write_project(tmp_path, CONFIG, nodes=60, edges=150)
     (tmp_path / "my_steps.py").write_text(STEP)
     return tmp_path
 
@@ -81,6 +80,7 @@ REFUSED = {
     "dataset.steps.weigh.minimum=-1": "minimum",
     "dataset.steps.weigh.least=1": "least: unknown key",
     "order=nope": "has no column 'nope'",
+    "split.by=nope": "has no column 'nope'",
     "decontaminate=[gone.jsonl]": "gone.jsonl",
 }
 

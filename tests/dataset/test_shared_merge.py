@@ -67,8 +67,7 @@ def original(tmp_path_factory: pytest.TempPathFactory) -> Path:
     pytest.importorskip("rensa", reason="RENSA IS NOT INSTALLED")
     folder = tmp_path_factory.mktemp("original")
     made = synthetic(folder, items=96, shard_size=4, dataset=SETTINGS, runtime={"lease": 2})
-    made.finish()
-    merge(made.folder, part_bytes=PART_BYTES)
+    made.merge(part_bytes=PART_BYTES)
     return made.folder.path
 
 

@@ -4,7 +4,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -13,11 +12,11 @@ from kgqa_hpc.dataset.files import condition_of
 from kgqa_hpc.dataset.publish import export
 from kgqa_hpc.dataset.show import render, show, why_none
 from kgqa_hpc.errors import InputError
-from kgqa_hpc.run import Run
 from kgqa_hpc.store.run_folder import RunFolder
 from kgqa_hpc.text.plain_text import plain, plain_line
 from tests.dataset.conftest import records_of
 from tests.project import write_tables
+from tests.record_runs import made_run
 
 
 @pytest.fixture
@@ -88,14 +87,9 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> list[RunFolder]:
     rim = [(f"n{i}", f"Node number {i}", "thing") for i in range(80)]
     edges = [(f"n{i}", f"n{(i * k) % 80}", "links") for i in range(80) for k in (2, 3) if i != i * k % 80]
     write_tables(folder, rim, edges)
-    files = {name: str(folder / f"{name}.csv") for name in ("nodes", "edges")}
-    graph = {"source": "csv", **files, "min_degree": 0}
-    made = []
-    for seed in (1, 2):
-        file = folder / f"{seed}.yaml"
-        file.write_text(yaml.safe_dump({**CONFIG, "seed": seed, "graph": graph}))
-        made.append(RunFolder(Run.from_config(file, folder / f"run{seed}").all().path))
-    return made
+    graph = {"source": "csv", "nodes": "nodes.csv", "edges": "edges.csv", "min_degree": 0}
+    configs = {f"run{seed}": {**CONFIG, "seed": seed, "graph": graph} for seed in (1, 2)}
+    return [RunFolder(made_run(folder, config, name)) for name, config in configs.items()]
 
 
 def test_show_export_and_combine_keep_what_fits(runs: list[RunFolder], tmp_path: Path) -> None:

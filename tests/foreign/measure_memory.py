@@ -26,20 +26,11 @@ from kgqa_hpc.plugins.gasl.parser import read_script
 from kgqa_hpc.plugins.literature.documents.read import read_documents
 from kgqa_hpc.text import streams
 
-
-def cells(path: Path) -> Iterator[Any]:
-    return read_csv(path, "id")[1]
-
-
-def script(path: Path) -> Any:
-    return read_script(read_input(path))
-
-
 READERS: dict[str, Callable[[Path], Any]] = {
     "documents": lambda path: read_documents([path]),
-    "script": script,
+    "script": lambda path: read_script(read_input(path)),
     "configuration": load_config,
-    "cells": cells,
+    "cells": lambda path: read_csv(path, "id")[1],
     "records": records,
 }
 

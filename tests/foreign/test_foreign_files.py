@@ -19,6 +19,7 @@ from kgqa_hpc.config import parse_config
 from kgqa_hpc.store.run_folder import RunFolder
 from tests import command
 from tests.command import environment
+from tests.dataset.conftest import contents
 from tests.project import write_tables
 from tests.runs import anchors, new_run
 from tests.waiting import PATIENCE
@@ -67,10 +68,6 @@ def own(finished: Finished, tmp_path: Path) -> RunFolder:
     return RunFolder(tmp_path / "own")
 
 
-def content(run: Path) -> dict[str, bytes]:
-    return {path.name: path.read_bytes() for path in sorted((run / "dataset").iterdir()) if path.is_file()}
-
-
 FOREIGN = {
     "a cheaper model's results": ("cheap", "results/draft/shard-000000.h5", "results/draft/shard-000000.h5"),
     "a first-pass result": ("own", "results/draft/shard-000000.h5", "results/check/shard-000000.h5"),
@@ -91,7 +88,7 @@ def test_another_runs_files_are_set_aside_never_merged(finished: Finished, own: 
     if place.startswith(("anchors", "results/check")):  # merge reads no graph, and of results the last pass
         assert code != 0, said
         assert "another configuration" in said or "belongs to" in said or "quarantine" in said, said
-    assert content(own.path) == content(finished("own")), "the dataset that was there stays"
+    assert contents(own.dataset) == contents(finished("own") / "dataset"), "the dataset that was there stays"
     reason = "another configuration"
     if place == "kg.h5":
         own.anchors.unlink()
@@ -106,14 +103,14 @@ def test_another_runs_files_are_set_aside_never_merged(finished: Finished, own: 
     for verb in ("import", "sample", "run", "merge"):
         code, said = told(verb, own.path)
         assert code == 0, f"{verb}: {said}"
-    assert content(own.path) == content(finished("own"))
+    assert contents(own.dataset) == contents(finished("own") / "dataset")
     reasons = "".join(p.read_text() for p in own.quarantine.glob("*.reason.json"))
     assert reason in reasons or what == "a first-pass result"
 
 
 FILES = """
 config.yaml manifest.json anchors.h5 status.json shards/shard-000000.h5 logs/history.jsonl logs/jobs.jsonl
-dataset/accounting.json results/check/shard-000000.h5 dataset/accepted.jsonl
+logs/workers/w.json dataset/accounting.json results/check/shard-000000.h5 dataset/accepted.jsonl
 """
 
 

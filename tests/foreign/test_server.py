@@ -14,7 +14,7 @@ from tests.chat_program import ANSWER, TEXTS
 from tests.command import Done
 from tests.foreign.test_terminal import EVIL, printed
 from tests.runs import anchors, new_run
-from tests.servers import QuietHandler, completion, serving
+from tests.servers import chat_server, completion
 
 KEY = "sk-test-0123456789abcdef"
 ABSURD = ["9223372036854775808", "1e999", "1" + "0" * 30, "-5", "1e308", '"7"', "[]", "null", "true", "NaN"]
@@ -33,27 +33,17 @@ def address() -> Iterator[str]:
     """A server whose every answer has other absurd token counts, and tells the key."""
     turns = count()
 
-    class Handler(QuietHandler):
-        protocol_version = "HTTP/1.1"
+    def answer(_: object, asked: Any) -> tuple[int, Any, dict[str, str]]:
+        turn = next(turns)
+        assert KEY not in json.dumps(asked)
+        if turn > 10 and turn % 7 == 3:  # not at the check before the start
+            return 400, {"error": {"message": f"{EVIL} bad key {KEY}"}}, {"X-Key": KEY}
+        content = ANSWER | dict.fromkeys(TEXTS.split(), f"Is {KEY} a key, and why is it one?")
+        body = completion(json.dumps(content), usage={"prompt_tokens": "N", "completion_tokens": "N"})
+        text = json.dumps(body).replace('"N"', ABSURD[turn % len(ABSURD)])
+        return 200, text.encode(), {"X-Key": KEY}
 
-        def do_POST(self) -> None:
-            asked = self.rfile.read(int(self.headers["Content-Length"])).decode()
-            turn = next(turns)
-            status, body = 200, self.answer(turn)
-            if turn > 10 and turn % 7 == 3:  # not at the check before the start
-                status, body = 400, json.dumps({"error": {"message": f"{EVIL} bad key {KEY}"}})
-            assert KEY not in asked
-            self.reply(status, body.encode(), {"X-Key": KEY})
-
-        def answer(self, turn: int) -> str:
-            content = ANSWER | dict.fromkeys(TEXTS.split(), f"Is {KEY} a key, and why is it one?")
-            body = completion(json.dumps(content), usage={"prompt_tokens": "N", "completion_tokens": "N"})
-            return json.dumps(body).replace('"N"', ABSURD[turn % len(ABSURD)])
-
-        def do_GET(self) -> None:
-            self.reply(404, b"")
-
-    with serving(Handler) as address:
+    with chat_server(answer) as address:
         yield f"{address}/v1"
 
 

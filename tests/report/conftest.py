@@ -1,5 +1,5 @@
 """The same small runs as in tests/dataset."""
 
-from tests.dataset.conftest import make_run
+from tests.dataset.conftest import make_merged, make_run
 
-__all__ = ["make_run"]
+__all__ = ["make_merged", "make_run"]

@@ -11,10 +11,9 @@ from typing import Any
 import pytest
 from PIL import Image
 
-from kgqa_hpc.dataset.merge import merge
 from kgqa_hpc.report.page import write_report
+from tests.dataset.conftest import edit_counts, edit_records
 from tests.runs import synthetic
-from tests.sealed_dataset import edit_counts, edit_records
 
 CHROMIUM = os.environ.get("KGQA_CHROMIUM") or shutil.which("chromium") or shutil.which("google-chrome")
 try:
@@ -42,8 +41,7 @@ def browser() -> Iterator[Any]:
 def page_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A page whose questions name their nodes, one of them with markup in it."""
     run = synthetic(tmp_path_factory.mktemp("page"))
-    run.finish()
-    merge(run.folder)
+    run.merge()
 
     def name_nodes(record: dict[str, Any]) -> None:
         record["nodes"][1]["name"] = "<script>alert(1)</script>"
@@ -234,10 +232,8 @@ def test_names_of_nodes_do_not_overlap_and_types_have_colours(browser: Any, page
     assert page.inner_text("#accepted-list .card .legend").strip() == "Gene"
 
 
-def test_a_path_is_drawn_from_its_steps_and_what_a_kind_adds_is_told(browser: Any, make_run: Any) -> None:
-    run = make_run()
-    run.finish()
-    merge(run.folder)
+def test_a_path_is_drawn_from_its_steps_and_what_a_kind_adds_is_told(browser: Any, make_merged: Any) -> None:
+    run, _ = make_merged()
     steps = [{"entity": a, "relation": "hits", "target": b} for a, b in (("<b>", "c"), ("c", "d"))]
     values = {"nodes": None, "edges": None, "steps": steps, "documents": ["y" * 9000]}
     values |= {"question": "Is <b> near?", "choices": {"A": "one", "B": "<i>two"}}

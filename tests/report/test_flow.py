@@ -106,8 +106,7 @@ def test_a_hostile_reason_is_cut_text() -> None:
 @pytest.mark.parametrize("partial", [False, True])
 def test_the_flow_of_a_run_adds_up_to_its_accounting(make_run: Any, partial: bool) -> None:
     run = make_run()
-    run.finish(*(["shard-000000"] if partial else []))
-    merge(run.folder, partial=partial)
+    run.merge(*(["shard-000000"] if partial else []), partial=partial)
     counts = json.loads((run.folder.dataset / "accounting.json").read_text())
     page = write_report(run.folder).read_text(encoding="utf-8")
     figure = re.search(r'<figure class="flow">.*?</figure>', page)

@@ -13,7 +13,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from kgqa_hpc.dataset.merge import merge
 from kgqa_hpc.drawing import many_nodes
 from kgqa_hpc.intervals import wilson
 from kgqa_hpc.kg.describe import NameLengths, Profile, Profiles, dump_profiles, profile, read_profiles
@@ -219,10 +218,8 @@ def test_figures_tell_their_numbers_in_words() -> None:
     assert set(graph_figures(Profiles(before, None))) == set(found)
 
 
-def test_the_page_has_them_where_the_run_read_a_graph(make_run: Any) -> None:
-    run = make_run()
-    run.finish()
-    merge(run.folder)
+def test_the_page_has_them_where_the_run_read_a_graph(make_merged: Any) -> None:
+    run, _ = make_merged()
     assert "before and after reduction" not in write_report(run.folder).read_text()
     one = profile(random_graph(5, 60, 240))
     run.folder.stats.mkdir(exist_ok=True)

@@ -14,14 +14,12 @@ import numpy as np
 import pytest
 from scipy.stats import spearmanr
 
-from kgqa_hpc.dataset.merge import merge
 from kgqa_hpc.errors import AccountingError, InputError
 from kgqa_hpc.report.findings import read_findings
 from kgqa_hpc.report.page import _ranks, write_report
 from kgqa_hpc.store.run_folder import RunFolder
-from tests.dataset.conftest import records_of
+from tests.dataset.conftest import edit_counts, edit_records, records_of, seal
 from tests.runs import synthetic
-from tests.sealed_dataset import edit_counts, edit_records, seal
 
 VOID = {"meta", "img", "br", "input"}
 EVIL = "</script></p><script>alert(1)</script><img src=x onerror=alert(2)>{{ 7 * 7 }}\" onload='x"
@@ -45,9 +43,6 @@ class Page(HTMLParser):
         self.tags.append((tag, dict(attrs)))
         if tag not in VOID:
             self.open.append(tag)
-
-    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.tags.append((tag, dict(attrs)))
 
     def handle_endtag(self, tag: str) -> None:
         assert self.open
@@ -75,8 +70,7 @@ def shown(run: Any) -> Page:
 
 
 def report(run: Any, *shards: str, **options: Any) -> Page:
-    run.finish(*shards)
-    merge(run.folder, **options)
+    run.merge(*shards, **options)
     return shown(run)
 
 
@@ -209,8 +203,7 @@ def test_without_an_accepted_pair_there_is_a_report_and_without_a_dataset_none(m
     run = make_run(items=1, shard_size=1, dataset={"z_score": None})
     with pytest.raises(InputError, match="no dataset yet"):
         write_report(run.folder)
-    run.finish()
-    merge(run.folder)
+    run.merge()
     (run.folder.dataset / "accepted.jsonl").write_text("")
     seal(run.folder.dataset)
     assert write_report(run.folder).exists()

@@ -1,7 +1,6 @@
 """What `kgqa status` says, on folders whose state is known."""
 
 import json
-import os
 from pathlib import Path
 from typing import Any
 
@@ -205,20 +204,6 @@ def test_absurd_numbers_on_the_disk_neither_stop_nor_overflow_the_status(run: Ru
     assert now["passes"][0]["tokens"]["prompt"] < 2**53
     assert render(now)
     assert json.loads(to_document(run, now, [], []))
-
-
-def test_what_somebody_else_left_in_the_folder_is_not_opened(run: RunFolder) -> None:
-    run.logs.mkdir(exist_ok=True)
-    (run.logs / "workers").mkdir()
-    for path in (
-        run.status_file,
-        run.logs / "history.jsonl",
-        run.logs / "jobs.jsonl",
-        run.logs / "workers" / "w.json",
-    ):
-        os.mkfifo(path)
-    now = look(run)  # opening a FIFO would wait for a writer for ever
-    assert now["passes"][0]["shards_done"] == 0
 
 
 def test_no_share_is_shown_while_a_second_judge_is_at_work() -> None:

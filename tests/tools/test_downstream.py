@@ -1,7 +1,6 @@
 """The downstream recipe: a lost label is refused, tests are paired, and it runs from files to a table."""
 
 import importlib.util
-import json
 import random
 import subprocess
 import sys
@@ -13,6 +12,7 @@ from typing import Any
 import pytest
 
 from tests.by_path import load
+from tests.record_runs import jsonl
 
 FOLDER = Path(__file__).parents[2] / "tools" / "downstream"
 NO_TORCH = any(importlib.util.find_spec(name) is None for name in ("torch", "transformers"))
@@ -29,17 +29,12 @@ def medqa(number: int, seed: int = 1) -> list[dict[str, Any]]:
     ]
 
 
-def write(path: Path, items: list[dict[str, Any]]) -> Path:
-    path.write_text("".join(json.dumps(item) + "\n" for item in items))
-    return path
-
-
 def test_items_of_both_benchmarks_are_read(tmp_path: Path) -> None:
     data = load(FOLDER / "data.py")
-    examples = data.read(write(tmp_path / "a.json", medqa(120)))
+    examples = data.read(jsonl(tmp_path / "a.json", medqa(120)))
     assert (len(examples), len(examples[0].pairs)) == (120, 5)
     yes = {"id": "1", "sentence1": "Does it?", "sentence2": "It does.", "label": "maybe"}
-    (example,) = data.read(write(tmp_path / "b.json", [yes]))
+    (example,) = data.read(jsonl(tmp_path / "b.json", [yes]))
     assert (example.pairs, example.label) == ((("Does it?", "It does."),), 2)
 
 
@@ -47,12 +42,12 @@ def test_a_label_that_was_set_for_one_letter_only_is_refused(tmp_path: Path) -> 
     """The published converter kept the last value for answers a to d."""
     defect = [{**item, "label": item["label"] if item["label"] == 4 else 3} for item in medqa(200)]
     with pytest.raises(ValueError, match=r"place 0.*a label was lost"):
-        load(FOLDER / "data.py").read(write(tmp_path / "lost.json", defect))
+        load(FOLDER / "data.py").read(jsonl(tmp_path / "lost.json", defect))
 
 
 @pytest.mark.parametrize("label", [5, -1, "2", None])
 def test_a_label_that_is_none_is_told_with_its_line(tmp_path: Path, label: Any) -> None:
-    file = write(tmp_path / "a.json", [medqa(1)[0], {**medqa(1)[0], "label": label}])
+    file = jsonl(tmp_path / "a.json", [medqa(1)[0], {**medqa(1)[0], "label": label}])
     with pytest.raises(ValueError, match="line 2"):
         load(FOLDER / "data.py").read(file)
 
@@ -105,7 +100,7 @@ def test_the_published_recipe_fits_one_card_where_its_batch_in_one_pass_does_not
 def study(folder: Path, *more: str) -> subprocess.CompletedProcess[str]:
     """The command on made-up items with a tiny random model: two seeds, one epoch a stage, steps of 5 x 2 items."""
     for name, number, seed in (("real", 40, 1), ("test", 20, 2), ("synthetic", 30, 3)):
-        write(folder / f"{name}.json", medqa(number, seed))
+        jsonl(folder / f"{name}.json", medqa(number, seed))
     options = "--preset medqa --epochs 1 --epochs-synthetic 1 --batch 5 --accumulate 2 --warmup 1 --seeds 1 2"
     command = [
         sys.executable,
@@ -156,7 +151,7 @@ def test_accumulated_passes_make_the_step_of_one_pass_and_the_rate_rises_and_fal
     from recipe import Recipe
     from train import Trainee
 
-    examples = read(write(tmp_path / "a.json", medqa(40)))
+    examples = read(jsonl(tmp_path / "a.json", medqa(40)))
     rates: list[float] = []
     weights = []
     for batch, accumulate in ((8, 1), (2, 4)):

@@ -7,10 +7,11 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
+import psutil
 import pytest
 
 from tests.cluster.conftest import ROOT, Slurm, needs_slurm
-from tests.waiting import wait_for
+from tests.waiting import gone, wait_for
 
 SANDBOX = ROOT / "tools" / "slurm_sandbox"
 JOB = "trap '' TERM; echo $$; while :; do sleep 1; done"
@@ -63,21 +64,14 @@ def test_two_run_side_by_side_and_stopping_one_ends_its_daemons_and_jobs_and_spa
         wait_for(lambda: log.exists() and log.read_text().endswith("\n"), "the job starts")
         lines = sandbox("status", tmp_path).stdout.splitlines()
         pids = [int(line.split()[1]) for line in lines if line.endswith((" up", " DOWN"))]
-        pids.append(int(log.read_text()))
-        assert len(pids) == 4
+        processes = list(map(psutil.Process, [*pids, int(log.read_text())]))
+        assert len(processes) == 4
     finally:
         stopped = sandbox("stop", tmp_path)
     assert stopped.returncode == 0
-    wait_for(lambda: not any(running(pid) for pid in pids), "every process is gone")
+    wait_for(lambda: all(map(gone, processes)), "every process is gone")
     assert sandbox("status", tmp_path).returncode == 1
     assert sandbox("status", cluster.folder).returncode == 0
-
-
-def running(pid: int) -> bool:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
-    except OSError:
-        return False
 
 
 def test_a_folder_without_sandbox_is_one_clear_line(tmp_path: Path) -> None:

@@ -16,12 +16,10 @@ import pytest
 import yaml
 
 from kgqa_hpc.dataset.exports import EXPORTS
-from kgqa_hpc.dataset.merge import merge
-from kgqa_hpc.dataset.publish import export
+from kgqa_hpc.dataset.publish import export, publish
 from kgqa_hpc.errors import ConfigError, DiskFull, InputError
-from tests.dataset.conftest import records_of
+from tests.dataset.conftest import records_of, seal
 from tests.runs import SyntheticRun, synthetic
-from tests.sealed_dataset import seal
 
 SPLIT = {"split": {"by": "id", "shares": {"train": 0.5, "test": 0.5}}}
 
@@ -34,8 +32,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> SyntheticRun:
 
 def merged(folder: Path) -> SyntheticRun:
     made = synthetic(folder, dataset=SPLIT)
-    made.finish()
-    merge(made.folder)
+    made.merge()
     return made
 
 
@@ -212,6 +209,7 @@ def test_a_disk_that_becomes_full_is_not_called_a_mistake_of_the_format(
 ) -> None:
     full = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))  # of a write: it names no file
     monkeypatch.setattr(EXPORTS.get("messages"), "value", Mock(side_effect=full))
-    with pytest.raises(DiskFull, match="out: No space left on device"):
-        export(run.folder, "messages", tmp_path / "out")
-    assert not list(tmp_path.iterdir())
+    for write in (export, lambda folder, format, out: publish(folder, out, [format])):
+        with pytest.raises(DiskFull, match="out: No space left on device"):
+            write(run.folder, "messages", tmp_path / "out")
+        assert not list(tmp_path.iterdir())

@@ -18,6 +18,7 @@ from kgqa_hpc.errors import InputError
 from kgqa_hpc.run import Run
 from kgqa_hpc.store.run_folder import RunFolder
 from tests.dataset.conftest import records_of
+from tests.dataset.exports.test_formats import PAIRS
 from tests.golden.cases import config, write_graph
 from tests.runs import SyntheticRun, synthetic
 
@@ -62,16 +63,9 @@ def written(run: RunFolder, item: str) -> Mapping[str, Any]:
     return dict(json.loads(texts[-1]))
 
 
-@pytest.mark.parametrize(
-    ("name", "answer_of"),
-    [
-        ("messages", lambda line: line["messages"][1]["content"]),
-        ("alpaca", lambda line: line["output"]),
-        ("sharegpt", lambda line: line["conversations"][1]["value"]),
-    ],
-)
+@pytest.mark.parametrize("name", ["messages", "alpaca", "sharegpt"])
 def test_the_fields_of_thinking_stand_before_the_answer_that_they_led_to(
-    run: RunFolder, tmp_path: Path, name: str, answer_of: Any
+    run: RunFolder, tmp_path: Path, name: str
 ) -> None:
     command = ["export", str(run.path), "--to", name, "--out", str(tmp_path / "out"), "--with", "reasoning"]
     assert CliRunner().invoke(app, command).exit_code == 0
@@ -82,7 +76,7 @@ def test_the_fields_of_thinking_stand_before_the_answer_that_they_led_to(
         fields = written(run, line["id"])
         thoughts = "\n\n".join(fields[field].strip() for field in FIELDS if fields.get(field))
         assert thoughts
-        assert answer_of(line) == f"<think>\n{thoughts}\n</think>\n\n{records[line['id']]['answer']}"
+        assert PAIRS[name](line)[1] == f"<think>\n{thoughts}\n</think>\n\n{records[line['id']]['answer']}"
 
 
 def test_without_the_option_no_reasoning_is_exported(run: RunFolder, tmp_path: Path) -> None:
@@ -93,8 +87,7 @@ def test_without_the_option_no_reasoning_is_exported(run: RunFolder, tmp_path: P
 def test_the_thought_of_the_writer_is_exported_and_not_that_of_a_judge(tmp_path: Path) -> None:
     made = synthetic(tmp_path, name="plain")
     thinking = ThinkingRun(tmp_path / "run", 24, 8, made.config.model_dump(mode="json"))
-    thinking.finish()
-    merge(thinking.folder)
+    thinking.merge()
     export(thinking.folder, "alpaca", tmp_path / "out", reasoning=True)
     exported = records_of(tmp_path / "out", "train")
     assert exported

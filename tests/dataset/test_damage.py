@@ -1,4 +1,4 @@
-"""Merge refuses unfinished and damaged results; when it dies or is overtaken, it leaves the dataset as it is."""
+"""Damage is told by every verb and never merged; when merge dies or is overtaken, it leaves the dataset as it is."""
 
 import io
 import json
@@ -22,7 +22,7 @@ from kgqa_hpc.errors import CorruptFile, InputError, StoreError
 from kgqa_hpc.store import replace_folder
 from tests.command import kgqa
 from tests.dataset.conftest import contents, workers_of
-from tests.project import CONFIG, write_graph
+from tests.project import CONFIG, write_project
 from tests.store.conftest import flip
 from tests.waiting import wait_for
 from tests.work.rig import reconfigure, seeded
@@ -80,8 +80,7 @@ def test_a_damaged_result_is_named_set_aside_and_never_merged(make_merged: Any, 
     assert "kgqa run" in caught.value.cure
     assert not any(path.exists() for path in paths)
     assert contents(run.folder.dataset) == before
-    run.finish("shard-000001", "shard-000005")
-    merge(run.folder)
+    run.merge("shard-000001", "shard-000005")
     assert contents(run.folder.dataset) == before
 
 
@@ -96,8 +95,7 @@ def test_a_damaged_shard_is_cut_again_and_the_dataset_is_the_same(make_merged: A
 
 @pytest.mark.slow
 def test_sigkill_at_any_moment_leaves_the_old_or_the_new_dataset(make_run: Any) -> None:
-    run = make_run(dataset={"order": "id"})
-    run.finish()
+    run = make_run(dataset={"order": "id"}).finish()
     wishes: list[dict[str, Any]] = [{"order": "id"}, {"order": "answer"}]
     datasets, seconds = [], 0.0
     for wish in wishes:
@@ -188,10 +186,9 @@ def other_settings(run: Path) -> None:
 def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run that has its results; each test takes a copy."""
     folder = tmp_path_factory.mktemp("made")
-    write_graph(folder)
-    (folder / "run.yaml").write_text(CONFIG)
-    for verb in ("init", "import", "sample", "run"):
-        kgqa(verb, *([folder / "run.yaml"] if verb == "init" else []), folder / "run")
+    kgqa("init", write_project(folder), folder / "run")
+    for verb in ("import", "sample", "run"):
+        kgqa(verb, folder / "run")
     return folder / "run"
 
 
@@ -247,3 +244,62 @@ def test_a_merge_that_was_overtaken_leaves_the_newer_dataset(
     kgqa("merge", run)
     assert json.loads((run / "dataset/accounting.json").read_bytes()) == json.loads(newer)
     assert sorted(path.name for path in run.glob(".dataset*")) == []
+
+
+DATASET = "dataset: {split: {by: group, shares: {train: 0.5, test: 0.5}}}\n"
+
+
+@pytest.fixture(scope="module")
+def merged(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("merged")
+    kgqa("all", write_project(folder, CONFIG + DATASET), folder / "run")
+    return folder / "run"
+
+
+DAMAGE: dict[str, Callable[[bytes], bytes]] = {
+    "cut at a line": lambda data: b"".join(data.splitlines(keepends=True)[:-2]),
+    "torn": lambda data: data[:-40],
+    "one letter": lambda data: data.replace(b"e", b"f", 1),
+    "other type": lambda _: b"5\n",
+}
+VERBS = {
+    "show": ["show", "RUN"],
+    "export": ["export", "RUN", "--to", "messages", "--out", "OUT"],
+    "combine": ["combine", "OUT", "RUN", "RUN2"],
+    "publish": ["publish", "RUN", "OUT"],
+    "report": ["report", "RUN"],
+    "human": ["human", "sample", "RUN", "OUT.csv", "--number", "4"],
+    "panel": ["panel", "RUN"],
+}
+
+
+@pytest.mark.plugin("evaluation")
+@pytest.mark.parametrize("verb", VERBS)
+@pytest.mark.parametrize(
+    ("name", "damage"),
+    [
+        *(("accepted.jsonl", damage) for damage in DAMAGE),
+        *((name, damage) for name in ("accounting.json", "SHA256SUMS") for damage in ("torn", "other type")),
+    ],
+)
+def test_damage_is_told_by_each_verb(name: str, damage: str, verb: str, merged: Path, tmp_path: Path) -> None:
+    if verb in ("panel", "human") and name == "accounting.json":
+        pytest.skip("does not read it")
+    run = Path(shutil.copytree(merged, tmp_path / "run"))
+    path = run / "dataset" / name
+    path.write_bytes(DAMAGE[damage](path.read_bytes()))
+    words = {"RUN": run, "RUN2": merged, "OUT": tmp_path / "out", "OUT.csv": tmp_path / "out.csv"}
+    done = kgqa(*[words.get(word, word) for word in VERBS[verb]], code=None)
+    assert done.returncode == 1
+    assert "damaged" in done.stderr
+    assert "merge again" in done.stderr
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.plugin("evaluation")
+@pytest.mark.parametrize("verb", VERBS)
+def test_a_whole_dataset_is_read(verb: str, merged: Path, tmp_path: Path) -> None:
+    if verb == "combine":
+        pytest.skip("a run cannot be combined with its own copy")
+    words = {"RUN": merged, "OUT": tmp_path / "out", "OUT.csv": tmp_path / "out.csv"}
+    kgqa(*[words.get(word, word) for word in VERBS[verb]])
