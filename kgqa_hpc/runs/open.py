@@ -305,9 +305,9 @@ def add_pass(
             config, passes = config.changed(str(run.config_file), passes=before), before
         _require_same(run, config)
         require_agreed(run, config.plain(), trust=trust)
-        taken = InputError(f"{folder}: has another pass {name!r} already", "give it another --name")
+        refusal = InputError(f"{folder}: has another pass {name!r} already", "give it another --name")
         if name == passes[0]["name"]:  # the pass that writes the questions
-            raise taken
+            raise refusal
         labels = {step.label for entry in config.passes if entry.name != name for step in entry.steps}
         if repeated := labels & {step.get("as") for step in settings["steps"]}:
             raise InputError(
@@ -316,7 +316,7 @@ def add_pass(
         grown = config.changed("the new pass", passes=[*before, dict(settings)])
         if len(passes) > len(before) and grown.plain()["passes"][-1] not in passes:
             if any(run.results(name).glob("*")):
-                raise taken
+                raise refusal
             # The manifest alone: a process that is killed here leaves a growth that the same call completes.
             shorter = config.changed(str(run.config_file), passes=before)
             run.rewrite(replace(run.manifest(), sections=fingerprint(shorter, kept_prompts(run))))
