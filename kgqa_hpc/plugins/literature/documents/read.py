@@ -56,7 +56,7 @@ class Standing:
 def read_documents(paths: Iterable[str | Path]) -> Iterator[Document]:
     """The documents that remain after all files are applied in the given order.
 
-    `paths` may name folders: their document files, by name.
+    A folder in `paths` stands for its document files, sorted by name.
     Raises DocumentFormatError (a file is missing, damaged, or of no known format).
     """
     files, standing = document_files(paths), Standing()
