@@ -24,8 +24,6 @@ from kgqa_hpc.runs.checks import (
 )
 from kgqa_hpc.runs.sampling import Sampled, sample_into
 from kgqa_hpc.runs.trust import require_agreed, require_same_code
-from kgqa_hpc.store import canonical
-from kgqa_hpc.store.atomic import read_if_there
 from kgqa_hpc.store.fingerprint import anchors_origin, graph_origin, keeps_own
 from kgqa_hpc.store.run_folder import RunFolder
 from kgqa_hpc.terminal import note, stage_progress
@@ -172,7 +170,7 @@ def standing(folder: Path) -> dict[str, Any]:
     is. Raises InputError when there is no run.
     """
     from kgqa_hpc.cluster.slurm import queue_state
-    from kgqa_hpc.status.snapshot import accepted_at_merge, survey
+    from kgqa_hpc.status.snapshot import accepted_at_merge, dataset_is_older, survey
 
     run = RunFolder.open(folder)
     status = survey(folder, queue_state(run.logs))
@@ -184,39 +182,11 @@ def standing(folder: Path) -> dict[str, Any]:
     exists[workers] = status["complete"]
     if exists[workers + 1] and (accepted := accepted_at_merge(run)) is not None:
         status["merged"] = {"accepted": accepted}
-    if _dataset_is_older(run, status):
+    if dataset_is_older(run, status):
         exists[workers + 1 :] = [False] * len(exists[workers + 1 :])
         status["dataset_is_older"] = True
     names = [stage.name for stage in STAGES]
     return {**status, "stages": [{"name": n, "done": done} for n, done in zip(names, exists, strict=True)]}
-
-
-def _dataset_is_older(run: RunFolder, status: dict[str, Any]) -> bool:
-    """Whether items were drawn or ended, or a pass was asked, since the dataset was merged.
-
-    A damaged accounting.json is not judged here: every verb that reads the dataset says so.
-    """
-    try:
-        counts = canonical.loads(read_if_there(run.dataset / "accounting.json") or b"")
-        sampled, ended = counts["sampled"], counts["sampled"] - counts["waiting"]
-        asked = {row["step"] for row in counts["requests"]}
-        # By pass: of each step the labels under which it may appear in the request counts.
-        labels = {
-            pass_data["name"]: [
-                {step["as"]} if step.get("as") else {step[key] for key in ("use", "prompt") if step.get(key)}
-                for step in pass_data["steps"]
-            ]
-            for pass_data in run.config()["passes"]
-        }
-    except (ValueError, KeyError, TypeError, AttributeError):
-        return False
-    if (sampled, ended) != (status["items"]["total"], status["items"]["ended"]):
-        return True
-    return any(
-        pass_status["requests"]
-        and not any(names & asked for names in labels.get(pass_status["name"], [asked]))
-        for pass_status in status["passes"]
-    )
 
 
 def work_through(chosen: Sequence[Stage], folder: Path, threads: int | None = None) -> None:

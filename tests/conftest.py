@@ -73,7 +73,7 @@ test_cli.py::test_all_in_one test_cli.py::test_quiet_leaves test_docs.py::test_e
 test_docs.py::test_each_command_of test_docs.py::test_the_python_examples test_extending.py
 test_first_hour.py::test_a_certificate test_first_hour.py::test_a_wrong_address
 test_first_hour.py::test_the_words_of test_grow.py::test_a_growth_stopped test_grow.py::test_a_larger_sample
-test_grow.py::test_an_extension_holds test_grow.py::test_extend_judge test_grow.py::test_status_says
+test_grow.py::test_an_extension_holds test_grow.py::test_extend_judge test_grow.py::test_status_list
 test_grow.py::test_the_rule_of test_jit.py test_mistakes.py::test_the_files_that_init
 test_plugin_files.py::test_an_edited_file test_rehearsal.py test_run.py::test_frames
 test_run.py::test_the_own_configuration test_target.py::test_a_budget test_target.py::test_a_graph_without

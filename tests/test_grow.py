@@ -20,6 +20,7 @@ from kgqa_hpc.runs.open import alone
 from kgqa_hpc.runs.sampling import extend
 from kgqa_hpc.stages import standing
 from kgqa_hpc.status.render import render
+from kgqa_hpc.status.snapshot import runs_below
 from kgqa_hpc.store.run_folder import RunFolder
 from kgqa_hpc.work.run import run_command
 from tests.command import kgqa
@@ -229,12 +230,16 @@ def test_extend_judge_init_and_merge_settings_at_once_leave_a_run_that_works(fin
     assert counts.total.sampled == len(outcomes(finished)) > 12
 
 
-def test_status_says_that_a_dataset_is_older_than_the_run(finished: Path) -> None:
+def test_status_list_and_publish_say_that_a_dataset_is_older_than_the_run(finished: Path) -> None:
     def says() -> bool:
         now = standing(finished)
         told = "dataset   is older than the run: kgqa merge" in render(now)
         merged = {stage["name"]: stage["done"] for stage in now["stages"]}["merge"]
         assert told == now.get("dataset_is_older", False) == (not merged)
+        (listed,) = runs_below(finished)
+        assert listed["state"] == ("complete" if told else "merged")
+        published = kgqa("publish", finished, finished.parent / "published").stderr
+        assert ("note: the dataset is older than the run: kgqa merge" in published) == told
         return told
 
     assert not says()

@@ -7,6 +7,9 @@ from typer import Argument, Option
 
 from kgqa_hpc.cli.app import AsJson, Run, app, print_result
 from kgqa_hpc.errors import InputError
+from kgqa_hpc.store.run_folder import RunFolder
+from kgqa_hpc.terminal import note
+from kgqa_hpc.text.plain_text import shell_word
 
 Condition = Annotated[
     str | None, Option(metavar="SQL", help="Only records for which this SQL expression is true.")
@@ -90,7 +93,6 @@ def combine(
     """Join the datasets of several runs; duplicate ids are dropped."""
     from kgqa_hpc.dataset import combine as room
     from kgqa_hpc.dataset.files import condition_of
-    from kgqa_hpc.store.run_folder import RunFolder
 
     if number is not None and not share:
         raise InputError("--number: in which shares?", "say --share once for each run")
@@ -118,9 +120,12 @@ def publish(
     from dataclasses import asdict
 
     from kgqa_hpc.dataset import publish as room
-    from kgqa_hpc.store.run_folder import RunFolder
+    from kgqa_hpc.dataset.files import open_folder
+    from kgqa_hpc.status.snapshot import dataset_is_older, survey
 
-    done = room.publish(RunFolder.open(run), folder, to or [])
+    done = room.publish(open_folder(run), folder, to or [])
+    if dataset_is_older(RunFolder.open(run), survey(run)):
+        note(f"note: the dataset is older than the run: kgqa merge {shell_word(run)}")
     print_result(asdict(done), done, as_json)
 
 

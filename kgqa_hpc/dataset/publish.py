@@ -86,9 +86,11 @@ class Published:
 def publish(run: RunFolder, folder: Path, formats: Sequence[str] = ()) -> Published:
     """Copy the verified dataset, write the requested exports, the report's copy and checksums of all.
 
-    Raises InputError without a dataset, or when `folder` holds something else; CorruptFile when a file of
+    Raises InputError without a dataset of a run, or when `folder` holds something else; CorruptFile when a file of
     the dataset is not what merge wrote; ConfigError for an unknown format.
     """
+    if isinstance(run, CombinedFolder):
+        raise InputError(f"{run.path}: a combined dataset is ready for upload as it is", _upload(run.path))
     source = open_source(run)
     load_run_plugins(run)
     writers = [EXPORTS.get(name)() for name in formats]
@@ -114,8 +116,11 @@ def publish(run: RunFolder, folder: Path, formats: Sequence[str] = ()) -> Publis
         (growing / MARK).write_text("publish\n", encoding="utf-8")
     paths = (path for path in folder.rglob("*") if path.is_file() and path.name != MARK)
     files = sorted(path.relative_to(folder).as_posix() for path in paths)
-    upload = f"hf upload --repo-type dataset OWNER/NAME {shell_word(folder)} ."
-    return Published(str(folder), files, _missing(run, gather_facts(run)), upload)
+    return Published(str(folder), files, _missing(run, gather_facts(run)), _upload(folder))
+
+
+def _upload(folder: Path) -> str:
+    return f"hf upload --repo-type dataset OWNER/NAME {shell_word(folder)} ."
 
 
 def _missing(run: RunFolder, facts: Facts) -> list[str]:

@@ -61,6 +61,34 @@ def accepted_at_merge(run: RunFolder) -> int | None:
         return None
 
 
+def dataset_is_older(run: RunFolder, status: Status) -> bool:
+    """Whether items were drawn or ended, or a pass was asked, since the dataset was merged.
+
+    A damaged accounting.json is not judged here: every verb that reads the dataset says so.
+    """
+    try:
+        counts = canonical.loads(read_if_there(run.dataset / "accounting.json") or b"")
+        sampled, ended = counts["sampled"], counts["sampled"] - counts["waiting"]
+        asked = {row["step"] for row in counts["requests"]}
+        # By pass: of each step the labels under which it may appear in the request counts.
+        labels = {
+            pass_data["name"]: [
+                {step["as"]} if step.get("as") else {step[key] for key in ("use", "prompt") if step.get(key)}
+                for step in pass_data["steps"]
+            ]
+            for pass_data in run.config()["passes"]
+        }
+    except (ValueError, KeyError, TypeError, AttributeError):
+        return False
+    if (sampled, ended) != (status["items"]["total"], status["items"]["ended"]):
+        return True
+    return any(
+        pass_status["requests"]
+        and not any(names & asked for names in labels.get(pass_status["name"], [asked]))
+        for pass_status in status["passes"]
+    )
+
+
 def load_totals(run: RunFolder, names: Sequence[str]) -> list[PassTotals]:
     """The totals that the coordinator saved last; empty ones if they are damaged or belong to another run.
 
@@ -199,17 +227,17 @@ def runs_below(folder: Path) -> list[dict[str, Any]]:
 def _described(path: Path) -> dict[str, Any]:
     try:
         run, now = RunFolder.open(path), survey(path)
+        merged = accepted_at_merge(run)
     except KgqaError as problem:
         return {"path": str(path), "state": "damaged", "problem": problem.message}
     states = {
         "running": now["workers"]["alive"],
-        "merged": now["complete"] and (run.dataset / "accounting.json").exists(),
+        "merged": now["complete"] and merged is not None and not dataset_is_older(run, now),
         "complete": now["complete"],
         "stopped": now["items"]["ended"],
         "sampled": run.anchors.exists(),
         "new": True,
     }
-    merged = accepted_at_merge(run)
     return {
         "path": str(path),
         "state": next(state for state, holds in states.items() if holds),

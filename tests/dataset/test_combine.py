@@ -198,6 +198,7 @@ def test_a_share_that_is_none_is_refused() -> None:
         (["show", "--group", "shape 9"], "no group 'shape 9'"),
         (["export", "--to", "biographletqa", "--out", "o"], "no raw answers"),
         (["export", "--to", "messages", "--with", "reasoning", "--out", "o"], "no thoughts"),
+        (["publish", "o"], "a combined dataset is ready for upload as it is"),
     ],
 )
 def test_what_only_a_run_holds_is_refused_in_one_line(
