@@ -11,9 +11,12 @@ is that of this attempt. The function returns a text, or an object that is writt
 import hashlib
 import importlib.util
 import json
+import os
 import pickle
 import pkgutil
-from collections.abc import Callable, Mapping, Sequence
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
@@ -24,6 +27,7 @@ from kgqa_hpc.engines.mailbox import PoolEngine
 from kgqa_hpc.errors import EngineConfigError
 
 Function = Callable[[Sequence[Mapping[str, str]], Mapping[str, Any] | None, int], Any]
+PLACES = "its module must lie in the working folder, on PYTHONPATH, or in an installed package"
 SAVED = ".pickle"  # ending of a function that kgqa_hpc.Run has saved
 
 
@@ -41,15 +45,19 @@ class FunctionSettings(EngineSettings):
     concurrency: int = Field(8, ge=1, description="Simultaneous calls.")
 
     def contents(self) -> dict[str, str]:
-        """The digest of the module's file. A saved function has the digest of its source in its name."""
+        """The digest of the module's file. A saved function has the digest of its source in its name.
+
+        Raises EngineConfigError without the module.
+        """
         if self.call.endswith(SAVED):
             return {}
-        try:
-            spec = importlib.util.find_spec(self.call.partition(":")[0])
-        except ImportError:
-            spec = None
-        if spec is None or spec.origin is None or not Path(spec.origin).is_file():
-            return {}  # another machine has it; a worker without it refuses to start
+        module, spec = self.call.partition(":")[0], None
+        with _working_folder(), suppress(ImportError, ValueError):
+            spec = importlib.util.find_spec(module)
+        if spec is None:
+            raise EngineConfigError(f"engine.call: there is no module {module}", PLACES)
+        if spec.origin is None or not spec.has_location:
+            return {}  # of the interpreter itself
         return {"call": hashlib.sha256(Path(spec.origin).read_bytes()).hexdigest()}
 
 
@@ -65,10 +73,26 @@ class FunctionEngine(PoolEngine):
         label = Path(settings.call).stem if settings.call.endswith(SAVED) else settings.call
         self.info = EngineInfo("function", "1", settings.model or label, max_batch=settings.concurrency)
 
+    @staticmethod
+    def ask_once(settings: FunctionSettings) -> None:
+        """Import the function. Raises EngineConfigError if that fails."""
+        _load(settings.call)
+
     def answer(self, request: Request) -> Response:
         value = self._function(request.messages, request.schema, request.seed)
         text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
         return Response(request.id, text, "stop")
+
+
+@contextmanager
+def _working_folder() -> Iterator[None]:
+    """Modules of the working folder can be imported, also by the `kgqa` program, whose path does not begin there."""
+    folder = os.getcwd()
+    sys.path.insert(0, folder)
+    try:
+        yield
+    finally:
+        sys.path.remove(folder)
 
 
 def _load(call: str) -> Function:
@@ -77,11 +101,12 @@ def _load(call: str) -> Function:
         if call.endswith(SAVED):
             entry = pickle.loads(Path(call).read_bytes())
         else:
-            entry = pkgutil.resolve_name(call)
+            with _working_folder():
+                entry = pkgutil.resolve_name(call)
     except (Exception, SystemExit) as problem:
         raise EngineConfigError(
             f"engine.call: {call} cannot be imported: {type(problem).__name__}: {problem}",
-            "the module must lie in the working folder, on PYTHONPATH, or in an installed package",
+            PLACES,
         ) from problem
     if not callable(entry):
         raise EngineConfigError(

@@ -23,7 +23,7 @@ class Engine(Protocol):
     when it cannot start as configured. Optional attributes: `progress`, a number that grows while the engine works
     (tokens), which tells a long answer from a hang; `probe()`, a class method that returns a Readiness
     (default: whether the `package` of the settings is installed);
-    `ask_once(settings)`, a class method that sends a request to the server before other work begins; `server_load`,
+    `ask_once(settings)`, a static method that tries the server or function before other work begins; `server_load`,
     counts of server failures (engines/engine.py); `keeps_batches`: the constructor also takes `folder`, a folder of
     the run for files that outlive all processes.
     """

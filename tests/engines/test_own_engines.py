@@ -16,7 +16,9 @@ from kgqa_hpc.engines.engine import Request, Response
 from kgqa_hpc.engines.function import FunctionEngine, FunctionSettings
 from kgqa_hpc.engines.http import HttpEngine, HttpSettings
 from kgqa_hpc.errors import EngineConfigError
+from tests.command import kgqa, program
 from tests.engines.asking import answers_of, user
+from tests.project import PATHS, write_project
 from tests.servers import QuietHandler, chat_server, serving
 
 
@@ -161,3 +163,18 @@ def test_a_module_that_exits_at_import_is_bad_input(tmp_path: Path, monkeypatch:
     monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
     with pytest.raises(EngineConfigError, match="cannot be imported: SystemExit: 1"):
         FunctionEngine(FunctionSettings(call="exiting:answer"))
+
+
+def test_a_module_in_the_working_folder_is_found_and_counts_alike_however_the_program_is_started(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = write_project(tmp_path, PATHS.replace("kind: scripted", 'kind: function, call: "near:answer"'))
+    monkeypatch.chdir(tmp_path)  # not on the module path of this process or of the script `kgqa`
+    assert "there is no module near" in kgqa("init", config, "run", code=2).stderr
+    (tmp_path / "near.py").write_text("def reply(): ...\n")
+    assert "has no attribute 'answer'" in kgqa("all", config, "run", code=2).stderr
+    assert not (tmp_path / "run" / "kg.h5").exists(), "it was told after the import"
+    (tmp_path / "run" / "results").mkdir()  # a run with answers takes no other configuration
+    program("init", config, "run")  # `python -m` searches the working folder first: so starts a job
+    (tmp_path / "near.py").write_text("def answer(): ...\n")
+    assert "passes.main.contents.call" in program("init", config, "run", code=2).stderr

@@ -1,6 +1,7 @@
 """A step that asks in turns may have a prompt of its own, with a schema of its own, for each turn."""
 
 import json
+import sys
 
 import pytest
 
@@ -86,7 +87,8 @@ def folder(tmp_path, monkeypatch):
     )
     revise = PROMPT.format(name="grade", kind="integer", more="Doubt: {{ doubt }}")
     (tmp_path / "prompts/revise.md").write_text(revise)
-    monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=":")
+    monkeypatch.delitem(sys.modules, "turns_engine", raising=False)
+    monkeypatch.chdir(tmp_path)
     return tmp_path
 
 
