@@ -26,7 +26,7 @@ from kgqa_hpc.kg.graph import KnowledgeGraph
 
 def compile_kernels() -> None:
     """Run every kernel once with each combination of argument types, so that numba compiles it."""
-    # Numbers of ids, statistics of a whole graph, paths.
+    # Id tables, statistics of a whole graph, paths.
     ids = pa.array(map(str, range(40_000)), pa.large_string())  # so many that the table grows
     kernels.Interner().pairs(ids, ids)
     ends = np.arange(3, dtype=np.int32)

@@ -5,7 +5,7 @@ the outcome of each record in one narrow table. Writing (write.py) streams the s
 fields. The dataset folder is replaced as a whole (store/replace_folder.py); its bytes depend on the results and the
 `dataset:` section alone.
 
-A shared merge (`--shared`) is one by several processes on any nodes, each started with this command: staging a shard is
+A shared merge (`--shared`) runs in several processes on any nodes, each started with this command: staging a shard is
 a leased task, and so is the rest. Staged files are in a hidden folder beside the dataset; its name is a digest of
 results and settings, so no process uses the files of another merge. When all are complete, one process takes the last
 task: it decides, writes, and removes the folder. The other processes end when it is removed.

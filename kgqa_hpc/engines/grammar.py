@@ -165,7 +165,7 @@ def _number(schema: Schema) -> str:
     low, high = int(low), int(high)
     if integer:
         return " | ".join(f'"{n}"' for n in range(low, high + 1))
-    # Whole parts, each with any decimals, then the bounds themselves.
+    # Every integer from `low` to below `high`, with any decimals; then the bounds, with zeros as decimals.
     whole = [f"{n}" for n in range(max(low, 0), high)] + [f"-{n}" for n in range(max(-high, 0), -low)]
     parts = [f"({' | '.join(map(json.dumps, whole))}){decimals}"] if whole else []
     ends = [n for n, holds in ((high, high >= 0), (low, low < 0)) if holds]

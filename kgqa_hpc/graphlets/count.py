@@ -90,7 +90,7 @@ def induced_counts(copies: dict[int, int]) -> dict[int, int]:
 
 
 def copy_counts(graph: OrderedGraph, lists: TriangleLists, passes: Collection[str] = PASSES) -> CopyCounts:
-    """Numbers of copies of all shapes that need no pass outside `passes` (of `PASSES`)."""
+    """Count the copies of each shape for which `passes`, a part of PASSES, are enough."""
     all_starts = lists.starts
     core, lists = restrict_to_core(graph, lists)
     rows = (core.indptr, core.indices)

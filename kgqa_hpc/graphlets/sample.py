@@ -164,7 +164,7 @@ def _draw(
     counts = copy_counts(graph, lists, costs.affordable)
     exact = induced_counts(counts.copies)
     complete = len(exact) == len(SHAPES)
-    # At most the total: a search for more would run until its limit.
+    # No more than exist: a search for more would run until its limit.
     sizes = {s: min(size, exact.get(s, size)) for s in shapes if exact.get(s, 1) > 0}
     counted = costs.counting()
     if method == "enumerate" or (

@@ -119,8 +119,8 @@ def begin(kind: AnchorKind, anchor: Anchor) -> Item:
 def end(item: Item, outcome: Outcome, kind: AnchorKind, step: str) -> None:
     """Close the item: set `status`, `reason` and `decided`. The reason of a lost item begins with the label `step`.
 
-    An item that is done without question and answer is lost; so is one whose record the kind makes wrongly, with the
-    kind's name in place of the step's.
+    A completed item without question or answer is lost. So is an item whose records, made by the kind, are invalid; its
+    reason begins with the kind's name.
     """
     item.state = {}
     records = [item.output] if item.records is None else item.records

@@ -236,7 +236,7 @@ _NAMES = ("name", "key", "value", "result")
 
 
 def create(world: World, verb: str, ref: lang.Ref, word: lang.Word | None) -> Outcome:
-    """Nodes, edges or groups from items, without those that exist or are impossible."""
+    """Add nodes, edges or groups made from items; items that give an existing or impossible one are left out."""
     items, kind = world.items(ref), word.text if word else None
     created: list[lang.Item] = []
     for item in items:

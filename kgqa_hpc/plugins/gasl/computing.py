@@ -261,7 +261,7 @@ SHOWN = 10  # items of a variable, unless the script says otherwise
 
 
 def check(world: World, verb: str, ref: lang.Ref, test: tuple[Any, ...]) -> Outcome:
-    """No outcome if the test holds; otherwise `partial`, or for ASSERT an error. No test of an unknown name holds."""
+    """Test a variable: success if the test holds, else `partial`, or an error for ASSERT. An unknown name fails."""
     named: Any = world.variables
     for entry in (ref.name, *ref.entries):
         named = named.get(entry, lang.MISSING) if isinstance(named, dict) else lang.MISSING

@@ -51,7 +51,7 @@ class Neo4jSettings(SourceSettings):
     quote: str | None = Field(None, description="Quotation mark around fields.")
     array_delimiter: str | None = Field(None, max_length=1, description="Separator of several labels.")
     labels: Literal["all", "first", "last"] = Field(
-        "all", description="Which of several labels are the type."
+        "all", description="Type of a node with several labels: all (joined) or one of them."
     )
     name: list[str] = Field(
         NAMES, min_length=1, description="Properties with the name; the first existing one counts."
