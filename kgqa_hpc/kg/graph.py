@@ -258,7 +258,8 @@ def of_types(key: str, types: Collection[str], codes: Codes, type_names: tuple[s
 def counts_by_name(codes: Codes, names: Sequence[str]) -> dict[str, int]:
     """How often each code occurs, by its name: the most frequent first, without names that do not occur."""
     counts = np.bincount(codes, minlength=len(names))
-    return {names[code]: int(counts[code]) for code in np.argsort(-counts, kind="stable") if counts[code]}
+    order = np.argsort(-counts, kind="stable").tolist()
+    return {names[code]: int(counts[code]) for code in order if counts[code]}
 
 
 def _kept(columns: Properties, keep: Mask) -> Properties:
