@@ -127,15 +127,16 @@ class TextStream(io.RawIOBase):
         self, path: Path, error: type[InputError] = GraphFormatError, *, checked: bool = True
     ) -> None:
         self.path, self._error = path, error
+        self._file: Any = io.BytesIO()  # for `close`, if the file cannot be opened
+        self._inner: Any = self._file
         try:
-            self._file: Any = open_bytes(path)
+            self._file = self._inner = open_bytes(path)
         except FileNotFoundError:
             raise error(
                 f"{path}: no such file", "check the path; those in a configuration start where it lies"
             ) from None
         except OSError as problem:
             raise error(f"{path}: cannot be read: {problem.strerror}") from None
-        self._inner: Any = self._file
         self._ahead, self._unpacked_bytes = b"", 0
         self._ratio = UNPACKED_RATIO.value
         self._most = max(UNPACKED_FREELY, self._ratio * os.fstat(self._file.fileno()).st_size)
