@@ -26,7 +26,6 @@ Lines = Callable[[int], int]
 """The line of a row of a batch, asked for only when something is wrong there."""
 Declare = Callable[[pa.Array], tuple[pa.Array, pa.Array]]
 """Names and types of nodes that only edges mention."""
-_LONG_NAME = 2_000  # bytes
 _PROPERTY = "/"  # prefix of a property's column, which no other column has
 
 
@@ -274,11 +273,11 @@ class _Batches:
 
 
 def _normalized(names: pa.Array) -> pa.Array:
-    """The names in NFC. Arrow sorts a run of accents in quadratic time, so Python normalises long names."""
+    """The names in NFC. Arrow before version 26 leaves accents apart, so Python normalises what is not ASCII."""
     names = names.cast(pa.large_string())
-    if (pc.max(pc.binary_length(names)).as_py() or 0) <= _LONG_NAME:
-        return pc.utf8_normalize(names, "NFC")
-    return pa.array([normalized("NFC", name) for name in names.to_pylist()], pa.large_string())
+    foreign = pc.invert(pc.string_is_ascii(names))
+    texts = [normalized("NFC", name) for name in names.filter(foreign).to_pylist()]
+    return pc.replace_with_mask(names, foreign, pa.array(texts, pa.large_string()))
 
 
 def _more(count: int, noun: str) -> str:
