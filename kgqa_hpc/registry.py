@@ -262,8 +262,9 @@ def _executed(path: Path) -> ModuleType:
         del sys.modules[path.stem]
         if isinstance(problem, InputError):
             raise
-        line = [frame.lineno for frame in traceback.extract_tb(problem.__traceback__)][-1]
-        line = getattr(problem, "lineno", None) or line
+        frames = traceback.extract_tb(problem.__traceback__)
+        lines = [frame.lineno for frame in frames if frame.filename == spec.origin]
+        line = lines[-1] if lines else getattr(problem, "lineno", 1)
         raise ConfigError(
             f"plugins: {path} line {line}: {type(problem).__name__}: {problem}", "mend the file"
         ) from problem

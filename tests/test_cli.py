@@ -179,6 +179,7 @@ def test_every_entry_is_listed_with_a_description_and_its_package(kind: str) -> 
     for entry in entries:
         assert entry["description"], entry
         assert entry["package"] == "kgqa_hpc"
+        assert kgqa("list", kind, entry["name"]).stdout.startswith(f"{entry['name']}  [kgqa_hpc]\n")
 
 
 def test_an_entry_is_told_with_its_keys_and_columns_and_an_unknown_one_with_the_nearest() -> None:

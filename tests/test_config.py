@@ -227,6 +227,7 @@ def test_an_example_is_valid_fits_its_schema_and_says_how_it_is_run(name: str, t
         f"{error.json_path}: {error.message[:300]}" for error in CHECK.iter_errors(yaml.safe_load(text))
     ] == []
     config = load_config(file)
+    assert list(CHECK.iter_errors(config.plain())) == [], "the file in a run folder"
     for entry in config.passes:
         assert [step.name for step in build_chain(config, entry.name)] == [step.use for step in entry.steps]
 

@@ -190,6 +190,7 @@ def test_a_copy_in_the_run_that_was_edited_is_never_executed(folder: Path) -> No
     [
         ("x = 1\n", "holds no entry"),
         ("import json\n1 / 0\n", "my_steps.py line 2: ZeroDivisionError"),
+        ("import json\njson.loads('{')\n", "my_steps.py line 2: JSONDecodeError"),
         ("def f(:\n", "my_steps.py line 1: SyntaxError"),
         (FILE.replace("def length", "def judge"), "kgqa_hpc has one of steps named 'judge' already"),
         (None, "No such file"),

@@ -68,7 +68,8 @@ def list_(
         raise InputError(f"{name!r} is none of {kind}{did_you_mean(name, [e['name'] for e in entries])}")
     if kind != "commands" and name in registries[kind]:
         entry = registries[kind].get(name)
-        chosen |= {key: getattr(entry, key) for key in _DETAILS if hasattr(entry, key)}
+        if kind in ("kinds", "steps"):
+            chosen |= {key: getattr(entry, key) for key in _DETAILS if hasattr(entry, key)}
         if (settings := getattr(entry, "Settings", None)) is not None:
             chosen["keys"] = [key._asdict() for key in keys_of(settings, _COMMON)]
         chosen["columns"] = [column._asdict() for column in getattr(entry, "columns", ())]

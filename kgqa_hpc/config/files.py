@@ -130,13 +130,14 @@ def json_schema() -> Schema:
     whole = parts[keys[RunConfig]]
     whole.pop("required")
     step = {"anyOf": [*choice(STEPS, "use"), {"enum": STEPS.names()}]}
-    engine = {"type": "object", "anyOf": choice(ENGINES, "kind")}
+    engines, unset = choice(ENGINES, "kind"), {"type": "null"}
     whole["properties"] |= {
-        "graph": {"type": "object", "anyOf": choice(SOURCES, "source", "hpo")},
-        "anchors": {"type": "object", "anyOf": choice(KINDS, "kind", "graphlet")},
-        "engine": engine,
+        "graph": {"anyOf": [*choice(SOURCES, "source", "hpo"), unset]},
+        "anchors": {"anyOf": choice(KINDS, "kind", "graphlet")},
+        "engine": {"anyOf": engines},
     }
-    parts["PassConfig"]["properties"] |= {"steps": {"type": "array", "items": step}, "engine": engine}
+    of_pass = {"steps": {"type": "array", "items": step}, "engine": {"anyOf": [*engines, unset]}}
+    parts["PassConfig"]["properties"] |= of_pass
     for key in {keys[model] for model in entries} | {"GraphConfig"}:
         parts.pop(key, None)
     return {

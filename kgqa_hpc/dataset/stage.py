@@ -135,7 +135,7 @@ class Stager:
     def _rows(self, anchor: Anchor, item: dict[str, Any], lists: list[Any]) -> Iterator[dict[str, Any]]:
         """The rows of a finished item: its record or its line in lost.jsonl, or its list of records.
 
-        The outcome of an item with a list of records is added to `lists`.
+        A lost item has no records. The outcome of an item with a list of records is added to `lists`.
         """
         status, reason = item["status"], item["reason"]
         if status not in OUTCOMES:
@@ -155,6 +155,7 @@ class Stager:
         lists.append((anchor.group, status, reason))
         if status in ("invalid", "failed"):
             yield self._row(anchor, item, status, reason, None)
+            return
         for number, entry in enumerate(item["records"], start=1):
             if pair_of(entry) is None:
                 raise AccountingError(f"{anchor.id}: record {number} has no question", "please report it")

@@ -11,7 +11,6 @@ import json
 import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -102,8 +101,10 @@ def plan(
         document["cost"] = cost_of(measured_run, items, prices)
     elif any(engine.price for engine in engines):
         prices = [engine.price or Price(input=0, output=0) for engine in engines]
-        with suppress(InputError):  # too few finished items: the rest of the plan stands without it
+        try:
             document["cost"] = cost_of(measured_run, items, prices)
+        except InputError as few:  # the rest of the plan stands without it
+            document["assumptions"].append(f"no cost: {few.message}")
     return document
 
 

@@ -74,7 +74,7 @@ def test_a_journal_of_another_run_is_not_taken_in(make_run: Any) -> None:
 
 
 def finish_with_lists(run: Any) -> None:
-    """Item i of every shard yields i % 4 records; every third record is rejected; the last item is invalid."""
+    """Item i of every shard yields i % 4 records; every third record is rejected; the last item is lost."""
     run.finish()
 
     def with_lists(records: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -86,7 +86,7 @@ def finish_with_lists(run: Any) -> None:
             ]
             record |= {"status": "accepted", "reason": None, "output": {}, "verdicts": {}, "decided": False}
             record |= {"features": {"length": number}, "annotations": {}, "records": entries}
-        records[-1] |= {"status": "invalid", "reason": "extract: not_json", "records": []}
+        records[-1] |= {"status": "invalid", "reason": "organism: not_json"}
         return records
 
     for name in run.manifest.names:
@@ -107,8 +107,8 @@ Listed = tuple[SyntheticRun, dict[str, Any]]
 def test_items_and_records_have_an_identity_each(listed: Listed) -> None:
     document = listed[1]
     assert (document["sampled"], document["accepted"]) == (32, 28)
-    assert document["invalid"] == {"extract: not_json": 4}
-    # items 0..6 of each of four shards yield 0, 1, 2, 3, 0, 1, 2 records; one of three is rejected
+    assert document["invalid"] == {"organism: not_json": 4}
+    # items 0..6 of each of four shards yield 0, 1, 2, 3, 0, 1, 2 records; one of three is rejected; item 7 is lost
     records = document["records"]
     assert (records["records"], records["accepted"], records["rejected"]) == (36, 32, {"unclear": 4})
     per_group = records["groups"].values()
@@ -124,7 +124,7 @@ def test_records_of_one_item_are_numbered_and_know_their_anchor(listed: Listed) 
     assert mine == [f"{run.ids[3]}.{number}" for number in (1, 2, 3)]
     assert all(line["features"] == {"length": 3} for line in lines if line["id"] in mine)
     lost = records_of(run.folder.dataset, "lost")
-    assert [record["reason"] for record in lost] == ["extract: not_json"] * 4
+    assert [record["reason"] for record in lost] == ["organism: not_json"] * 4
 
 
 def test_a_record_of_several_is_explained_by_its_own_id(listed: Listed) -> None:

@@ -175,6 +175,10 @@ def test_what_measured_too_little_is_refused_with_the_cure(tmp_path: Path) -> No
     with pytest.raises(InputError, match="--price 2 -1: a price is 0 or more"):
         plan(run, price=(2.0, -1.0))
     assert "--pilot" in caught.value.cure
+    priced = {"passes": [{**OTHERS["passes"][0], "engine": {**SERVER, "price": {"input": 1, "output": 2}}}]}
+    document = plan(make_run(tmp_path / "priced", 200, **priced).path)
+    assert "cost" not in document
+    assert f"assumed   no cost: {tmp_path}/priced: a cost needs the tokens of 20 items" in render(document)
 
 
 @settings(max_examples=25, deadline=None)
