@@ -119,7 +119,8 @@ def _texts(file: Path) -> dict[str, str]:
     except OSError as problem:
         raise InputError(f"{file}: {problem.strerror}", "name the JSON file with the templates") from None
     except (ValueError, RecursionError):
-        raise InputError(f"{file}: is not JSON", 'it is an object of texts: {"0": "…", "1": "…"}') from None
+        cure = 'it is an object of texts: {"0": "…", "1": "…"}, or a single text in a .txt'
+        raise InputError(f"{file}: is not JSON", cure) from None
     if not isinstance(data, dict) or not data or not all(isinstance(value, str) for value in data.values()):
         raise InputError(f"{file}: is no object of texts", 'it looks like {"0": "…", "1": "…"}')
     if empty := [key for key, text in data.items() if not text.strip()]:
