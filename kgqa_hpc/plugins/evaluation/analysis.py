@@ -194,6 +194,9 @@ def render(document: dict[str, Any]) -> str:
         *aligned(rows),
         "",
     ]
+    if weighted := document["by_group"]["all"]["weighted_mean"]:
+        means = ", ".join(f"{plain_line(name)} {mean:.3f}" for name, mean in weighted.items())
+        lines += [f"means of all accepted and rejected pairs, by weight: {means}", ""]
     for group in groups:
         answer = document["answer"][group]
         if answer["ratings"]:

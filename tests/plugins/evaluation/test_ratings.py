@@ -180,6 +180,10 @@ def test_a_key_tells_accepted_from_rejected_and_what_a_rating_stands_for(tmp_pat
     document = analyse(with_key(ratings, key))
     assert (document["accepted"][ANSWER], document["rejected"][ANSWER]) == (5.0, 1.0)
     assert document["by_group"]["all"]["weighted_mean"][ANSWER] == pytest.approx(4.6)
+    assert (
+        f"means of all accepted and rejected pairs, by weight: {QUESTION} 4.600, {ANSWER} 4.600,"
+        in render(document)
+    )
     with pytest.raises(InputError, match="has no item '2'"):
         with_key(ratings, write(tmp_path / "k.csv", ["ID", "accepted"], [["1", "true"]]))
 
