@@ -54,7 +54,7 @@ Members of `verdicts` are the labels of the judges, each with the fields of its 
 
 - `run`, `seed`, `source`: fingerprint of the run, its seed, the source of its evidence
 - `excluded_edge_types`: those of `graph.exclude_edge_types`
-- `anchor`: `id`, `kind` and `weight`: 1 unless groups were sampled unevenly
+- `anchor`: `id`, `kind` and `weight`: 1 unless its group was drawn unevenly
 - `prompt`: prompt of each step: `name`, `sha256`
 - `engine`: `name`, `version`, `model`, `digest`, `quantisation`; of servers `server`, `structured`, `omitted`
 - `parameters`: `temperature` and `seed` of each step's last request

@@ -46,7 +46,6 @@ _BLOCKS = """{{% block system %}}
 {{% endblock %}}
 """
 _GRAPHLET, _PAIR = '{% include "published/modules/graphlet.md" %}', '{% include "modules/pair.md" %}'
-_SHOWN = {"question": "Question: {{ question }}", "answer": "Answer: {{ answer }}", "pair": _PAIR}
 _SCHEMAS = {"generate": "published/modules/schema_qa.yaml", "judge": "published/modules/schema_filter.yaml"}
 _STRING = {"type": "string", "minLength": 0, "maxLength": 20_000}
 Kind = Literal["generate", "judge", "score"]
@@ -104,12 +103,11 @@ def _reading(location: str, step: Kind, text: str) -> tuple[str, str, str]:
     fields = {name: _STRING if kind == "string" else {"type": kind} for name, kind in form.items()}
     schema = {"type": "object", "properties": fields, "required": list(fields), "additionalProperties": False}
     rename = "" if scores[0] == "score" else f"rename: {{{scores[0]}: score}}\n"
-    # The subject of a criterion is found in the words of its text.
-    material = text.lower().partition("your job")[0]
-    subject = "answer" if "an answer" in material else "question" if "a question" in material else "pair"
-    if "pair" in material or "question and answer" in material:
-        subject = "pair"
-    return json.dumps(schema), rename, _SHOWN[subject]
+    return (
+        json.dumps(schema),
+        rename,
+        _PAIR,
+    )  # also where the text speaks of one of both, as in the paper's code
 
 
 def _texts(file: Path) -> dict[str, str]:
@@ -121,7 +119,8 @@ def _texts(file: Path) -> dict[str, str]:
     except OSError as problem:
         raise InputError(f"{file}: {problem.strerror}", "name the JSON file with the templates") from None
     except (ValueError, RecursionError):
-        raise InputError(f"{file}: is not JSON", 'it is an object of texts: {"0": "…", "1": "…"}') from None
+        cure = 'it is an object of texts: {"0": "…", "1": "…"}, or a single text in a .txt'
+        raise InputError(f"{file}: is not JSON", cure) from None
     if not isinstance(data, dict) or not data or not all(isinstance(value, str) for value in data.values()):
         raise InputError(f"{file}: is no object of texts", 'it looks like {"0": "…", "1": "…"}')
     if empty := [key for key, text in data.items() if not text.strip()]:

@@ -114,28 +114,27 @@ def test_fifteen_numbered_templates_become_the_published_prompts_with_their_text
 
 
 CRITERIA = {
-    "in_question": (
-        "I will give you a question and answer pair, your job is to compare.",
-        "Question: Q?\nAnswer: A.",
-    ),
-    "sound": ("I will give you a question, your job is to look.", "Question: Q?"),
-    "complete": ("I will give you an answer to a question, your job is to look.", "Answer: A."),
+    "in_question": "I will give you a question and answer pair, your job is to compare.",
+    "sound": "I will give you a question, your job is to look.",
+    "complete": "I will give you an answer to a question, your job is to look.",
 }
 
 
 @pytest.mark.parametrize("value", ["True/False", "5"])
-def test_criteria_become_scores_that_see_what_they_judge_and_read_the_field_of_their_text(value, tmp_path):
-    texts = {name: f'{text} {{"why": why, "{name}_is": {value}}}' for name, (text, _) in CRITERIA.items()}
+def test_criteria_become_scores_that_see_the_pair_as_published_and_read_the_field_of_their_text(
+    value, tmp_path
+):
+    texts = {name: f'{text} {{"why": why, "{name}_is": {value}}}' for name, text in CRITERIA.items()}
     (tmp_path / "criteria.json").write_text(json.dumps(texts))
     done = kgqa("prompts", "import", tmp_path / "criteria.json", "--step", "score", "--to", tmp_path / "own")
     assert [Path(line).stem for line in done.stdout.split()] == list(CRITERIA)
-    for name, (_, shown) in CRITERIA.items():
+    for name in CRITERIA:
         steps = [{"use": "score", "prompt": name, "as": name, "unreadable": 0}]
         (step,) = chain_of(steps, tmp_path / "own")
         item = Item(ANCHOR)
         item.output = {"question": "Q?", "answer": "A."}
         (message,) = step.request(item, 0).messages
-        assert message["content"] == f"{texts[name]}\n{shown}"
+        assert message["content"] == f"{texts[name]}\nQuestion: Q?\nAnswer: A."
         answer = f'Because. {{"why": "so", "{name}_is": {"true" if "T" in value else 1}}}'
         assert isinstance(step.take(item, Response("r", answer, "stop"), 0), Done)
         assert item.features[name] == 1.0

@@ -59,6 +59,7 @@ def test_differences_are_paired_by_seed() -> None:
     assert found["difference"] == pytest.approx((0.1 + 0.12 + 0.09) / 3)
     assert found["p"] == pytest.approx(0.00716, abs=1e-3)
     assert tables.paired({1: 0.75, 2: 0.75}, {1: 0.5, 2: 0.5})["p"] is None
+    assert tables.paired({1: 0.51, 2: 0.41}, {1: 0.5, 2: 0.4})["p"] is None  # equal but for rounding
 
 
 def test_the_table_holds_synthetic_cells_against_those_without() -> None:

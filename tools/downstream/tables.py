@@ -25,7 +25,7 @@ def paired(with_: Mapping[int, float], without: Mapping[int, float]) -> dict[str
 
     seeds = sorted(with_.keys() & without.keys())
     differences = [with_[seed] - without[seed] for seed in seeds]
-    varies = len(seeds) > 1 and len(set(differences)) > 1
+    varies = max(differences) - min(differences) > 1e-12  # equal differences differ by rounding
     p = float(ttest_rel([with_[s] for s in seeds], [without[s] for s in seeds]).pvalue) if varies else None
     return {"seeds": len(seeds), "difference": mean(differences), "p": p}
 

@@ -135,6 +135,9 @@ class _Work:
                 self._names[node], self._origin[node] = name, origin
             by_space[source.space] += len(unnamed) - len(still_unnamed)
             unnamed = still_unnamed
+        for node in unnamed:
+            has_id = any(node in self._ids.get((kind, number), {}) for number, _ in order)
+            counts["identifier_without_name" if has_id else "no_identifier"] += 1
         return self._coverage(kind, by_space, counts)
 
     def _name(self, source: Source, node: int, key: str, counts: Counter[str]) -> tuple[str, _Origin]:
@@ -146,7 +149,6 @@ class _Work:
             return name, (source.space, "", source.column or source.property or "", "")
         named = self._spaces.name(source.space, key) if key else None
         if named is None:
-            counts["no_identifier" if not key else "identifier_without_name"] += 1
             return "", _NO_ORIGIN
         text, table, date = named
         space = self._recipe.spaces[source.space]
@@ -267,5 +269,6 @@ def _is_reference(inside: str, identifiers: set[str]) -> bool:
     if inside.casefold() in identifiers or inside.casefold().startswith("source:"):
         return True
     prefix, colon, local = inside.partition(":")
-    is_curie = bool(colon) and prefix.isalnum() and " " not in inside
+    # Two letters first, because lipids (d18:1/16:0) and ratios (1:1) have colons, too
+    is_curie = bool(colon) and prefix.isalnum() and prefix[:2].isalpha() and " " not in inside
     return is_curie and any(character.isdigit() for character in local)

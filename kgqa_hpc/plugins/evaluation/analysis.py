@@ -67,7 +67,7 @@ def analyse(ratings: Ratings, model: Ratings | None = None, *, seed: int = 0) ->
             name: _details(group, weights[group.index], ids, seed) for name, group in groups.items()
         },
         "answer": {name: answer.get(name) for name in GROUPS},
-        "accepted_against_rejected": _compared(groups),
+        "accepted_against_rejected": _compared(groups, ids),
         "agreement": _agreed(ratings, model, seed),
         "notes": [_NOTE.format(*shares[1:])] if size else [],
     }
@@ -134,15 +134,20 @@ def _details(scores: pd.DataFrame, weights: pd.Series, ids: pd.Series, seed: int
     return {"rated": len(scores), "criteria": details, "weighted_mean": weighted}
 
 
-def _compared(groups: Groups) -> dict[str, Any] | None:
-    """Mann-Whitney and Cliff's delta of accepted against rejected, for each criterion and the minimum."""
-    sides = [groups[name] for name in GROUPS[1:] if name in groups]
+def _compared(groups: Groups, ids: pd.Series) -> dict[str, Any] | None:
+    """Mann-Whitney and Cliff's delta of accepted against rejected, for each criterion and the minimum.
+
+    Ratings of one item are not independent, so each item counts once, with the mean of its ratings.
+    """
+    sides = []
+    for ratings in (groups[name] for name in GROUPS[1:] if name in groups):
+        lowest = _answer_kinds(ratings)["minimum"]
+        sides.append(ratings.assign(**{"minimum of the answer": lowest}).groupby(ids[ratings.index]).mean())
     if not sides or any(side.empty for side in sides):
         return None
-    samples = {str(name): [side[name].dropna().to_numpy() for side in sides] for name in sides[0]}
-    samples["minimum of the answer"] = [_answer_kinds(side)["minimum"].to_numpy() for side in sides]
     results = {}
-    for name, pair in samples.items():
+    for name in map(str, sides[0]):
+        pair = [side[name].dropna() for side in sides]
         if all(map(len, pair)):
             results[name] = dict(zip(("u", "p", "cliffs_delta"), agreement.rank_test(*pair), strict=True))
     return results
@@ -189,6 +194,9 @@ def render(document: dict[str, Any]) -> str:
         *aligned(rows),
         "",
     ]
+    if weighted := document["by_group"]["all"]["weighted_mean"]:
+        means = ", ".join(f"{plain_line(name)} {mean:.3f}" for name, mean in weighted.items())
+        lines += [f"means of all accepted and rejected pairs, by weight: {means}", ""]
     for group in groups:
         answer = document["answer"][group]
         if answer["ratings"]:
@@ -255,9 +263,14 @@ def svg_figure(path: Path, *, width: float, height: float = 3.4) -> Iterator[Fig
 
 
 def rating_figures(ratings: Ratings, folder: Path) -> list[Path]:
-    """Write boxplot.svg, violins.svg and answer_scores.svg into `folder`; returns their paths."""
-    make_folder(folder)
+    """Write boxplot.svg, violins.svg and answer_scores.svg into `folder`; returns their paths.
+
+    Raises InputError when no item is rated.
+    """
     groups = rating_groups(ratings)
+    if groups["all"].empty:
+        raise InputError("no item is rated, so there is nothing to draw", "leave out --out")
+    make_folder(folder)
     sides = {name: rows for name, rows in groups.items() if len(rows) and (len(groups) == 1 or name != "all")}
     paths = [folder / name for name in ("boxplot.svg", "violins.svg", "answer_scores.svg")]
     for path, draw in zip(paths, (_box, _violin), strict=False):
@@ -313,7 +326,7 @@ def _answer(figure: Figure, groups: Groups) -> None:
         for j, (name, scores) in enumerate(rated):
             positions = np.array(LEVELS) + (j - (len(groups) - 1) / 2) * width
             shares = [100 * float((scores == k).mean()) for k in LEVELS]
-            label = f"{name} (n = {len(groups[name])})"
+            label = f"{name} (n = {len(scores)})"
             axes.bar(positions, shares, width=width, color=COLOURS[name], alpha=0.55, label=label)
             cumulated = [100 * float((scores >= k).mean()) for k in LEVELS]
             axes.plot(LEVELS, cumulated, color=COLOURS[name], marker="o", markersize=4)

@@ -244,8 +244,8 @@ def render(document: dict[str, Any]) -> str:
     tests = ["best", "against", "difference", "U", "p", "p, Holm", "Cliff's delta", "p, paired, Holm"]
     rows, compared = [head], [tests]
     for row in document["variants"]:
-        mean, low, high, deviation = (f"{row[key]:.2f}" for key in ("mean", "low", "high", "sd"))
-        cells = [row["variant"], f"{row['items']:,}", mean, f"{low} to {high}", deviation]
+        interval = "-" if row["low"] is None else f"{row['low']:.2f} to {row['high']:.2f}"
+        cells = [row["variant"], f"{row['items']:,}", f"{row['mean']:.2f}", interval, f"{row['sd']:.2f}"]
         cells += [str(row["unreadable_pairs"]), str(row["unreadable_verdicts"])]
         cells += [f"{row[key]:,.0f}" for key in ("prompt_tokens", "completion_tokens", "scoring_tokens")]
         rows.append(cells + ([f"{row['cost_of_1000']:.4g}"] if priced else []))
@@ -312,7 +312,7 @@ def _score_boxes(
         ends = [names.index(comparison.best) + 1, names.index(comparison.other) + 1]
         axes.plot(ends, [height, height], color="black", linewidth=0.8)
         stars = next((mark for limit, mark in STARS if comparison.p_holm < limit), "ns")
-        text = f"{stars} (p = {comparison.p_holm:.2g})"
+        text = f"{stars} (p = {comparison.p_holm:.2g} after Holm)"
         axes.annotate(text, (sum(ends) / 2, height), (0, 1), ha="center", **SMALL)
     axes.set_ylim(low - step / 2, top + (min(len(comparisons), SHOWN) + 1) * step)
     axes.set_yticks([tick for tick in axes.get_yticks() if low <= tick <= top])

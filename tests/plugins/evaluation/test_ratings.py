@@ -167,12 +167,23 @@ def test_a_second_annotator_who_agrees_makes_no_interval_narrower(tmp_path: Path
     assert (means[0], shares[0]) == (means[1], shares[1])
 
 
+def test_annotators_who_agree_make_no_comparison_surer_than_one_of_them(tmp_path: Path) -> None:
+    rows: list[list[object]] = [[i, "q", "a", *str(1 + i % 5) * 5, int(i % 7 > 2)] for i in range(20)]
+    files = [write(tmp_path / name, [*PAIR, *CRITERIA, "accepted"], rows) for name in ("1.csv", "2.csv")]
+    one, both = (analyse(read_ratings(paths)) for paths in (files[:1], files))
+    assert one["accepted_against_rejected"] == both["accepted_against_rejected"]
+
+
 def test_a_key_tells_accepted_from_rejected_and_what_a_rating_stands_for(tmp_path: Path) -> None:
     ratings = read_ratings([wide(tmp_path / "r.csv", [["1", *"55555"], ["2", *"11111"]])])
     key = write(tmp_path / "k.csv", ["ID", "accepted", "weight"], [["1", "true", 9], ["2", "false", 1]])
     document = analyse(with_key(ratings, key))
     assert (document["accepted"][ANSWER], document["rejected"][ANSWER]) == (5.0, 1.0)
     assert document["by_group"]["all"]["weighted_mean"][ANSWER] == pytest.approx(4.6)
+    assert (
+        f"means of all accepted and rejected pairs, by weight: {QUESTION} 4.600, {ANSWER} 4.600,"
+        in render(document)
+    )
     with pytest.raises(InputError, match="has no item '2'"):
         with_key(ratings, write(tmp_path / "k.csv", ["ID", "accepted"], [["1", "true"]]))
 
@@ -200,6 +211,17 @@ def test_figures_are_written_and_the_same_again(tmp_path: Path) -> None:
     assert [p.name for p in first] == ["boxplot.svg", "violins.svg", "answer_scores.svg"]
     assert [p.read_bytes() for p in first] == [p.read_bytes() for p in again]
     assert b"accepted (n = " in first[2].read_bytes()
+
+
+def test_figures_count_the_ratings_that_they_show_and_need_one(tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    partly: list[list[object]] = [["1", "q", "a", *"54321", 1], ["2", "q", "a", 5, "", "", "", "", 0]]
+    partly.append(["3", "q", "a", 5, 4, 3, 2, "", 1])
+    path = write(tmp_path / "r.csv", [*PAIR, *CRITERIA, "accepted"], partly)
+    assert b">accepted (n = 1)<" in rating_figures(read_ratings([path]), tmp_path)[2].read_bytes()
+    path = write(tmp_path / "r.csv", [*PAIR, *CRITERIA], [["1", "q", "a", *[""] * 5]])
+    with pytest.raises(InputError, match="no item is rated"):
+        rating_figures(read_ratings([path]), tmp_path)
 
 
 @on_one_folder

@@ -69,6 +69,8 @@ def test_each_node_is_named_by_the_first_space_that_has_a_name_and_says_which(na
     assert (row["nodes"], row["named"], row["unnamed"]) == (5, 4, 1)
     assert row["by_space"] == {"given": 1, "pubchem": 1, "drugbank": 2}
     assert (row["identifiers"], row["suffixes"], row["control_characters"]) == (1, 1, 1)
+    # Counts of nodes that stay unnamed, not of lookups.
+    assert (row["no_identifier"], row.get("identifier_without_name", 0)) == (1, 0)
     assert report["classes"]["gene"]["named"] == 0
     assert report["classes"]["other"]["by_space"] == {"given": 1}
     # An id with two names is a conflict, and the first counts.
@@ -275,6 +277,7 @@ def test_a_json_document_beyond_its_bounds_is_refused(tmp_path, monkeypatch, tex
         ("DB00619", ""), ("db00619", ""), ("12345", ""), ("http://x.org/1", ""), ("", ""),
         ("HP:0000118", "HP:0000118"),  # where the id is known, a CURIE of another is a name
         ("ratio 1:2", "ratio 1:2"),
+        ("PC(16:0/18:1)", "PC(16:0/18:1)"), ("Cer(d18:1/16:0)", "Cer(d18:1/16:0)"), ("A with B (1:1)", "A with B (1:1)"),
         ("[x]", "[x]"),
     ],
 )  # fmt: skip
