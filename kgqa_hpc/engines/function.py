@@ -14,6 +14,8 @@ import json
 import pickle
 import pkgutil
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from importlib.machinery import PathFinder
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
@@ -44,10 +46,12 @@ class FunctionSettings(EngineSettings):
         """The digest of the module's file. A saved function has the digest of its source in its name."""
         if self.call.endswith(SAVED):
             return {}
-        try:
-            spec = importlib.util.find_spec(self.call.partition(":")[0])
-        except ImportError:
-            spec = None
+        module = self.call.partition(":")[0]
+        # The engine's process looks into the working folder first.
+        spec = PathFinder.find_spec(module, [str(Path.cwd().joinpath(*module.split(".")[:-1]))])
+        if spec is None or spec.origin is None:
+            with suppress(ImportError):
+                spec = importlib.util.find_spec(module)
         if spec is None or spec.origin is None or not Path(spec.origin).is_file():
             return {}  # another machine has it; a worker without it refuses to start
         return {"call": hashlib.sha256(Path(spec.origin).read_bytes()).hexdigest()}
