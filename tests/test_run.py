@@ -1,5 +1,7 @@
 """A run from Python: objects in, the same run as a configuration makes, and changes that are refused whole."""
 
+import os
+import sys
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -112,16 +114,28 @@ def test_a_function_that_fails_costs_its_items_and_not_the_run(tmp_path: Path) -
     assert run.dataset.accounting["failed"]
 
 
-def test_a_function_of_a_module_is_set_by_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "my_model.py").write_text("def answer(messages, schema, seed):\n    return 'no JSON'\n")
-    monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=":")
-    monkeypatch.syspath_prepend(tmp_path)
-    run = _run(tmp_path / "run", engine={"kind": "function", "call": "my_model:answer"})
+@pytest.mark.parametrize("place", ["path", "working folder"])
+@pytest.mark.parametrize("module", ["my_model", "my_models.small"])
+def test_a_function_of_a_module_is_set_by_its_name(
+    module: str, place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in (module, module.partition(".")[0]):  # one of another place
+        monkeypatch.delitem(sys.modules, name, raising=False)
+    file = tmp_path / f"{module.replace('.', '/')}.py"
+    file.parent.mkdir(exist_ok=True)
+    file.write_text("def answer(messages, schema, seed):\n    return 'no JSON'\n")
+    if place == "path":
+        monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=":")
+        monkeypatch.syspath_prepend(tmp_path)
+    else:
+        monkeypatch.setenv("PYTHONPATH", os.getcwd(), prepend=":")
+        monkeypatch.chdir(tmp_path)
+    run = _run(tmp_path / "run", engine={"kind": "function", "call": f"{module}:answer"})
     before = run.create().manifest().digest
     assert run.work().merge().total.invalid
-    (tmp_path / "my_model.py").write_text("def answer(messages, schema, seed):\n    return 'other'\n")
+    file.write_text("def answer(messages, schema, seed):\n    return 'other'\n")
     with pytest.raises(FingerprintMismatch, match=r"contents\.call"):
-        _run(tmp_path / "run", engine={"kind": "function", "call": "my_model:answer"}).work()
+        _run(tmp_path / "run", engine={"kind": "function", "call": f"{module}:answer"}).work()
     assert RunFolder(run.path).manifest().digest == before
 
 

@@ -103,11 +103,8 @@ def _reading(location: str, step: Kind, text: str) -> tuple[str, str, str]:
     fields = {name: _STRING if kind == "string" else {"type": kind} for name, kind in form.items()}
     schema = {"type": "object", "properties": fields, "required": list(fields), "additionalProperties": False}
     rename = "" if scores[0] == "score" else f"rename: {{{scores[0]}: score}}\n"
-    return (
-        json.dumps(schema),
-        rename,
-        _PAIR,
-    )  # also where the text speaks of one of both, as in the paper's code
+    # Every criterion sees the pair, as in the paper's code, also where its text speaks of one half alone.
+    return json.dumps(schema), rename, _PAIR
 
 
 def _texts(file: Path) -> dict[str, str]:

@@ -120,15 +120,18 @@ class Tally:
         self._records: Counter[str] = Counter()  # records by outcome, of items that yield lists of records
         self._repaired = self._requests = 0
 
-    def row(self, record: dict[str, Any], rendered: bytes | None = None) -> Row:
-        """Count a record (`Item.to_record()`) and return its row. `rendered`: its bytes of `canonical.dumps`."""
+    def row(self, record: dict[str, Any], rendered: bytes | None = None, earlier: int = 0) -> Row:
+        """Count a record (`Item.to_record()`) and return its row. `rendered`: its bytes of `canonical.dumps`.
+
+        The first `earlier` requests of its trace are of earlier passes, whose results count them.
+        """
         self._counts[record["status"]] += 1
         if record.get("reason"):
             self._reasons[record["reason"]] += 1
         if record["status"] == "accepted":
             for part in record.get("records") or ():
                 self._records["rejected" if part.get("reason") else "accepted"] += 1
-        for entry in record.get("trace") or ():
+        for entry in (record.get("trace") or ())[earlier:]:
             self._requests += 1
             self._repaired += bool(entry.get("repaired"))
             for kind, number in (entry.get("tokens") or {}).items():

@@ -54,6 +54,7 @@ class OpenShard:
         self.journal, older = journal.open_next(self._run.results(pass_name), self.name, header)
         self._rows: dict[str, Row | None] = {}
         self._tally = Tally()
+        self._earlier: dict[str, int] = {}  # requests of earlier passes, by item
         self._unfinished: set[str] = set()
         self.tasks: list[Task] = []
         self._chain = chain
@@ -83,7 +84,7 @@ class OpenShard:
         record = task.item.to_record()
         rendered = self.journal.append(record, **{AT: [task.step, task.attempt, task.turn]})
         if ended:
-            self._rows[record["id"]] = self._tally.row(record, rendered)
+            self._rows[record["id"]] = self._tally.row(record, rendered, self._earlier[record["id"]])
             self._unfinished.discard(record["id"])
 
     def commit(self) -> bool:
@@ -105,6 +106,7 @@ class OpenShard:
         The pass processes an item that is accepted so far, or whose rejection another judge may overrule.
         """
         ended = before
+        self._earlier[anchor.id] = earlier = len(before["trace"]) if before else 0
         position: tuple[int, ...] = (0, 0, 0)
         overruled = (
             before is not None and before["status"] == "rejected" and before["decided"] and self._judges
@@ -124,7 +126,7 @@ class OpenShard:
             if ended is None:
                 self.tasks.append(Task(item, self.name, *position))
                 self._unfinished.add(anchor.id)
-        self._rows[anchor.id] = None if ended is None else self._tally.row(ended)
+        self._rows[anchor.id] = None if ended is None else self._tally.row(ended, earlier=earlier)
 
     def _resume(self, journals: list[Path]) -> dict[str, Record]:
         """The most advanced record of each item in the journals of all previous workers."""

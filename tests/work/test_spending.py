@@ -50,6 +50,23 @@ def test_a_run_stops_with_75_when_its_budget_is_spent_and_goes_on_with_a_larger_
     assert "money     " in kgqa("status", run.path).stdout
 
 
+def test_each_pass_counts_and_pays_only_its_own_requests(tmp_path: Path) -> None:
+    engine = {"kind": "scripted", "price": PRICE}
+    passes = [
+        {"name": "ask", "steps": ["generate", "judge"]},
+        {"name": "check", "steps": [{"use": "judge", "as": "b"}]},
+    ]
+    run = make_run(tmp_path / "run", 12, engine=engine, passes=passes)
+    kgqa("run", run.path)
+    kgqa("merge", run.path)
+    accounting = json.loads((run.dataset / "accounting.json").read_text())
+    done = status(run.path)
+    requests = [row["requests"] for row in accounting["requests"]]
+    assert [part["requests"] for part in done["passes"]] == [requests[0] + requests[1], requests[2]]
+    paid = sum(Price(**PRICE).of(row["tokens"]) for row in accounting["requests"])
+    assert done["money"]["spent"] == pytest.approx(paid, rel=1e-4)
+
+
 def test_a_price_changes_no_fingerprint(tmp_path: Path) -> None:
     run = make_run(tmp_path / "run", 4)
     recorded = run.manifest().digest
