@@ -30,12 +30,17 @@ enum { LOOK = 1, WRITE = 2 };
 static struct control none, *control = &none;
 static const char *root;
 static size_t root_length;
-static int (*real_clock)(clockid_t, struct timespec *);
 
 #define REAL(name) __typeof__(&name) real = (__typeof__(&name))dlsym(RTLD_NEXT, #name)
 
+// Found at its first call: Python 3.13 asks the time before `begin` was called.
+static int real_clock(clockid_t which, struct timespec *now) {
+  static __typeof__(&clock_gettime) real;
+  if (!real) real = (__typeof__(real))dlsym(RTLD_NEXT, "clock_gettime");
+  return real(which, now);
+}
+
 __attribute__((constructor)) static void begin(void) {
-  real_clock = (__typeof__(real_clock))dlsym(RTLD_NEXT, "clock_gettime");
   const char *path = getenv("CHAOS_CONTROL");
   root = getenv("CHAOS_ROOT");
   if (!path || !root) return;
