@@ -88,7 +88,8 @@ def parse_json(text: str, schema: Mapping[str, Any], *, last_object: bool = Fals
     if too_deep(text.encode("utf-8", "replace")):
         raise Unparseable("not_json")
     if last_object:
-        return _checked(_last_object(text, fields), fields, repaired=False)
+        last, repaired = _last_object(text, fields)
+        return _checked(last, fields, repaired)
     data = _strict(text)
     if data is None and len(text) <= SALVAGEABLE:
         text = _unwrap(text)
@@ -226,14 +227,21 @@ def _unwrap(text: str) -> str:
     return text
 
 
-def _last_object(text: str, fields: Fields) -> dict[str, Any]:
+# Strings, which stay, and Python's booleans, for which the published criteria ask (Appendix D.1)
+_PYTHON = re.compile(r'"(?:[^"\\]|\\.)*+"?|\b(?:True|False)\b', re.DOTALL)
+
+
+def _last_object(text: str, fields: Fields) -> tuple[dict[str, Any], bool]:
+    """The last object with one of the fields, and whether it was repaired. Raises Unparseable."""
     if len(text) > SALVAGEABLE:
         raise Unparseable("not_json")
-    objects, outside = _complete_objects(text)
-    candidates = [candidate for candidate, _ in objects if not candidate.keys().isdisjoint(fields)]
-    if not candidates:
-        raise Unparseable("truncated" if "{" in outside and "}" not in outside else "not_json")
-    return candidates[-1]
+    mended = _PYTHON.sub(lambda match: match[0] if match[0][0] == '"' else match[0].lower(), text)
+    for form in dict.fromkeys((text, mended)):
+        objects, outside = _complete_objects(form)
+        candidates = [candidate for candidate, _ in objects if not candidate.keys().isdisjoint(fields)]
+        if candidates:
+            return candidates[-1], form != text
+    raise Unparseable("truncated" if "{" in outside and "}" not in outside else "not_json")
 
 
 def _salvage(text: str, names: tuple[str, ...]) -> dict[str, Any]:

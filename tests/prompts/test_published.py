@@ -63,6 +63,15 @@ def test_all_fifteen_prompts_of_the_ablation_are_there_and_have_the_modules_of_o
         assert worked == ("/example_complex.md" in theirs), each
 
 
+def test_pythons_true_and_false_are_read_where_the_object_holds_them_and_in_no_text():
+    fields = {"why": {"type": "string"}, "ok": {"type": "boolean"}}
+    for value in ("False", "false"):
+        text = f'So: {{"why": "It is: True, yes", "ok": {value}}}'
+        parsed = parse_json(text, fields, last_object=True)
+        assert parsed.value == {"why": "It is: True, yes", "ok": False}
+        assert parsed.repaired == (value == "False")
+
+
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
@@ -135,7 +144,7 @@ def test_criteria_become_scores_that_see_the_pair_as_published_and_read_the_fiel
         item.output = {"question": "Q?", "answer": "A."}
         (message,) = step.request(item, 0).messages
         assert message["content"] == f"{texts[name]}\nQuestion: Q?\nAnswer: A."
-        answer = f'Because. {{"why": "so", "{name}_is": {"true" if "T" in value else 1}}}'
+        answer = f'Because. {{"why": "so", "{name}_is": {"True" if "T" in value else 1}}}'  # as they ask
         assert isinstance(step.take(item, Response("r", answer, "stop"), 0), Done)
         assert item.features[name] == 1.0
 

@@ -114,6 +114,7 @@ def _scored(record: dict[str, Any], labels: list[str]) -> dict[str, Any]:
         "score": sum(values.values()),
         "lost": record["status"] == "invalid",
         "failed": record["status"] == "failed",
+        "rejected": record["status"] == "rejected",
         "unreadable": len((record.get("annotations") or {}).get("unreadable", ())),
         "read": sum(count["prompt"] for count in tokens),
         "written": sum(count["completion"] for count in tokens),
@@ -130,6 +131,7 @@ def _row(name: str, rows: pd.DataFrame, labels: list[str], price: Price | None, 
         "unreadable_pairs": int(rows["lost"].sum()),
         "unreadable_verdicts": int(rows["unreadable"].sum()),
         "failed": int(rows["failed"].sum()),
+        "rejected": int(rows["rejected"].sum()),
         "prompt_tokens": read,
         "completion_tokens": written,
         "scoring_tokens": scoring,
@@ -262,6 +264,11 @@ def render(document: dict[str, Any]) -> str:
     if failed := sum(row["failed"] for row in document["variants"]):
         remark = "items got no answer from their engine and count as 0: that says nothing of a variant."
         lines += ["", f"{failed:,} {remark}"]
+    if rejected := [
+        f"{row['variant']} {row['rejected']:,}" for row in document["variants"] if row["rejected"]
+    ]:
+        remark = "Items that were declined or rejected, whose missing scores count as 0"
+        lines += ["", f"{remark}: {', '.join(rejected)}."]
     return "\n".join([*lines, "", document["recommendation"]])
 
 

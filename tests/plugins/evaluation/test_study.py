@@ -104,6 +104,18 @@ def test_a_study_extended_to_more_anchors_says_what_one_over_all_of_them_says(tm
     assert {path: path.read_bytes() for path in before} == before
 
 
+def test_items_that_were_declined_or_rejected_before_scoring_are_told_by_variant(tmp_path: Path) -> None:
+    steps = ["generate", {"use": "check", "reject": ["few_nodes"], "nodes": 3}, *SCORES]
+    passes = [{"name": "main", "steps": steps}]
+    document = study(write_config(tmp_path, 20, passes=passes), tmp_path / "run")
+    rejected = {row["variant"]: row["rejected"] for row in document["variants"]}
+    counted = json.loads((tmp_path / "run" / "dataset" / "accounting.json").read_text())["rejected"]
+    assert sum(rejected.values()) == sum(counted.values()) > 0
+    of_each = ", ".join(f"{name} {number}" for name, number in rejected.items() if number)
+    text = (tmp_path / "run" / "study" / "study.md").read_text()
+    assert f"missing scores count as 0: {of_each}." in text
+
+
 def test_a_study_whose_variants_draw_their_own_anchors_is_not_extended(tmp_path: Path) -> None:
     study(write_config(tmp_path, 6, variants={"anchors.number": [2, 3]}), tmp_path / "run")
     with pytest.raises(InputError, match="draw anchors of their own"):
