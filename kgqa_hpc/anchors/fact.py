@@ -209,9 +209,8 @@ def _attributes(routes: Routes, settings: FactSettings) -> Iterator[Anchor]:
         for position, value in enumerate(routes.graph.node_properties[name].to_pylist()):
             node = routes.graph.node(position)
             text = "" if value is None else value_text(value)
-            values = sorted({*filter(None, text.split("|"))})  # a cell may hold several between bars
-            answers = values if len(values) > 1 else [text]
-            fits = text and len(answers) <= settings.max_answers
+            answers = sorted({*filter(None, text.split("|"))})  # a cell may hold several between bars
+            fits = answers == [text] or 1 < len(answers) <= settings.max_answers
             if fits and askable(node.name, answers, routes.shared_names):
                 data = {"relation": name, "out": True, "asked": name, "answers": answers}
                 data |= {"aliases": [], "degree": 0}

@@ -66,8 +66,8 @@ class HubAnchors(AnchorKind):
         totals = Counter(graph.node(hub).type for hub in hubs)
         by_seed = {hub: place(seed, str(graph.node_ids[hub])) for hub in hubs}
         largest = settings.first == "largest"
-        hubs.sort(key=lambda hub: (-int(degrees[hub]) if largest else 0, by_seed[hub]))
         all_degrees = answers.graph.degrees()[answers.positions]
+        hubs.sort(key=lambda hub: (-int(all_degrees[hub]) if largest else 0, by_seed[hub]))
         chosen = (
             _anchor(graph, hub, int(all_degrees[hub]), settings, seed) for hub in hubs[: settings.number]
         )

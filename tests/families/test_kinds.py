@@ -121,9 +121,11 @@ def test_other_names_and_attributes_come_from_node_properties() -> None:
 
 
 def test_a_property_with_several_values_has_several_answers() -> None:
-    cells = {"uses": pa.array(["pain|fever", "fever", "rash|pain|fever"], pa.large_string())}
-    names = ["Aspirin", "Ibuprofen", "Cortisone"]
-    graph = graph_of(names, ["drug"] * 3, [(0, "near", 1), (1, "near", 2)], node_properties=cells)
+    texts = ["pain|fever", "fever", "rash|pain|fever", "pain|", "rash|rash"]
+    cells = {"uses": pa.array(texts, pa.large_string())}
+    names = ["Aspirin", "Ibuprofen", "Cortisone", "Open end", "Repeated"]
+    edges = [(number, "near", (number + 1) % 5) for number in range(5)]
+    graph = graph_of(names, ["drug"] * 5, edges, node_properties=cells)
     drawn = draw(graph, "fact", attributes=["uses"], relations=[], max_answers=2)
     by_name = {anchor.nodes[0].name: anchor for anchor in drawn}
     answers = {name: anchor.data["answers"] for name, anchor in by_name.items()}

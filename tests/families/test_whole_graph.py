@@ -170,11 +170,18 @@ def test_statements_of_puzzles_come_from_the_whole_graph(graph: KnowledgeGraph, 
     assert any(node.id not in reduced for anchor in anchors for node in anchor.nodes)
 
 
-def test_hubs_of_the_reduced_graph_count_all_neighbours(graph: KnowledgeGraph, source: Source) -> None:
+@pytest.mark.parametrize("kind", ["hub", "context"])
+def test_nodes_of_the_reduced_graph_count_all_neighbours(
+    graph: KnowledgeGraph, source: Source, kind: str
+) -> None:
     recount = Recount(graph)
-    anchors = draw(source, "hub", number=1000, min_degree=3)
-    for anchor in anchors:
+    for anchor in draw(source, kind, number=1000, min_degree=3):
         assert anchor.data["degree"] == len(recount.near(anchor.nodes[0].id, 1)) - 1
+
+
+def test_the_largest_hubs_are_those_of_the_whole_graph(source: Source) -> None:
+    degrees = [anchor.data["degree"] for anchor in draw(source, "hub", number=1000, first="largest")]
+    assert degrees == sorted(degrees, reverse=True)
 
 
 TWINS = [(a, "r", b) for a, b in ((0, 3), (1, 3), (2, 3), (3, 4), (4, 5), (0, 5), (2, 4), (2, 5))]

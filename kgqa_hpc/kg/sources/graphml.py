@@ -31,6 +31,7 @@ from kgqa_hpc.kg.assemble import Assembly
 from kgqa_hpc.kg.graph import KnowledgeGraph
 from kgqa_hpc.kg.settings import SourceSettings
 from kgqa_hpc.kg.tables import Buffer
+from kgqa_hpc.terminal import note
 from kgqa_hpc.text.streams import TextStream, refuse_other_encodings
 
 _NAMES = ("name", "label", "title", "entity_name", "entity_id", "displayname")
@@ -174,6 +175,11 @@ class _Parser:
                 if attribute in attributes:
                     element.values[column] = _LAST_RANK, attributes[attribute], ""
         elif name == "graph":
+            if attributes.get("edgedefault") == "undirected" and not self.open:
+                note(
+                    f"note: {self.file}: undirected edges point as they are written, and answers follow that"
+                    " direction, unless graph.symmetric_edge_types names their type"
+                )
             if self.open and self.open[-1] is not None:
                 self._pass_on(self.open[-1])
             self.open.append(None)

@@ -7,14 +7,12 @@ contain each value once, which balances them exactly. The wrong options come fro
 graph (`graph_options`).
 """
 
-from __future__ import annotations
-
 import random
 from collections import Counter, deque
 from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from itertools import chain, islice
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
 from pydantic import Field
@@ -35,9 +33,6 @@ from kgqa_hpc.errors import EmptyGraphError
 from kgqa_hpc.settings import KindSettings
 from kgqa_hpc.steps.item import Item
 from kgqa_hpc.steps.step import Done, Outcome, Reject, Retry, Step
-
-if TYPE_CHECKING:
-    from kgqa_hpc.kg.reduce import AnswerGraph
 
 LETTERS = "ABCDEFGH"
 # The facts that a question of each type combines.
@@ -173,8 +168,9 @@ class _Drawing:
         names = self.graph.names
         frequent = known_topics(names.tolist())
         self.topics = lru_cache(maxsize=1 << 16)(lambda node: topic_words(str(names[node])) & frequent)
-        self.answers = source.answer_graph() if settings.distractors == "graph" else None
-        if self.answers is not None:
+        self.answers = source.answer_graph()
+        self.degrees = self.answers.graph.degrees()[self.answers.positions]
+        if settings.distractors == "graph":
             self.shared = shared_names(self.answers.graph.names.tolist())
             self.distractors = Distractors(self.answers.graph, self.shared, self.answers.every_edge)
 
@@ -224,8 +220,8 @@ class _Drawing:
             pieces.append([positions.setdefault(member, len(positions)) for member in piece])
         # Only topics of this context; the model need not read the others.
         data |= {"avoided": sorted(avoided & set().union(*map(self.topics, positions)))}
-        data |= {"pieces": pieces, "degree": len(_around(graph, near[0]))}
-        if self.answers is not None and (options := self._options(self.answers, near, positions, chance)):
+        data |= {"pieces": pieces, "degree": int(self.degrees[near[0]])}
+        if self.settings.distractors == "graph" and (options := self._options(near, positions, chance)):
             data |= {"options": options}
         nodes = tuple(map(graph.node, positions))
         name = content_id("context", data["type"], *(node.id for node in nodes))
@@ -233,7 +229,7 @@ class _Drawing:
         return Anchor(name, "context", data["type"], nodes, relations, data=data)
 
     def _options(
-        self, answers: AnswerGraph, near: list[int], position_of: dict[int, int], chance: random.Random
+        self, near: list[int], position_of: dict[int, int], chance: random.Random
     ) -> dict[str, Any] | None:
         """Subject and answer, adjacent nodes, as positions in the context (`position_of`: by node), and the wrong
         options as nodes.
@@ -241,7 +237,7 @@ class _Drawing:
         The subject is the first of the nodes `near` with a neighbour in the context and enough wrong options in the
         graph; None without one.
         """
-        graph, positions = answers.graph, answers.positions
+        graph, positions = self.answers.graph, self.answers.positions
         for subject in near:
             at = int(positions[subject])
             joined = set(_around(graph, at))

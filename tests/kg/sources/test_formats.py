@@ -248,3 +248,11 @@ def test_a_name_with_a_long_run_of_accents_is_normalised_in_pieces_as_linear_tim
     name = "a" + "\u0301\u0316" * 5_000
     found = read("csv", f"id,name,type\nG1,{name},gene\nD1,breast cancer,disease\n", EDGES).names[0]
     assert found == normalized("NFC", name) != unicodedata.normalize("NFC", name)
+
+
+def test_undirected_edges_of_graphml_are_noted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for number, text in enumerate((LIGHTRAG, NEO4J)):
+        (tmp_path / f"{number}.graphml").write_text(text)
+        load_source("graphml", path=tmp_path / f"{number}.graphml")
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith("note: 0.graphml: undirected edges point as they are written")

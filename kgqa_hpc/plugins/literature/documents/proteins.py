@@ -39,15 +39,22 @@ _UNIPROT = {
 _ABOUT = (
     r"(?!s?[ -](?:inhibitor|substrate|interacting|binding|associated|anchor|activator|regulat|scaffold|like))"
 )
+# Receptors within the cell, and kinases that are no receptors
+_INSIDE = (
+    r"(?:non-|nuclear |(?:nuclear|steroid|thyroid) hormone |(?:estr|andr)ogen (?:related )?|progesterone |corticoid "
+    r"|retinoic acid |retinoid X |vitamin D |proliferator[ -]activated )receptor"
+)
 _RULES = {
     "kinase": rf"kinase\b{_ABOUT}",
     "transmembrane": (
-        r"\b(?:transmembrane|receptor|channel|transporter|permease|symporter|antiporter|exchanger|porin"
+        rf"^(?!.*{_INSIDE})"
+        r".*\b(?:transmembrane|receptor|channel|transporter|permease|symporter|antiporter|exchanger|porin"
         r"|aquaporin|uniporter|cadherin|integrin|claudin|tetraspanin|connexin|innexin|secy|membrane protein"
         rf"|efflux pump|multidrug resistance protein)\b{_ABOUT}"
     ),
     "structural": (
-        r"\b(?:collagen|keratin|actin|tubulin|laminin|elastin|myosin|crystallin|fibrillin|vimentin|desmin|lamin"
+        r"^(?!.*(?:non-structural|chaperone|ase\b))"
+        r".*\b(?:collagen|keratin|actin|tubulin|laminin|elastin|myosin|crystallin|fibrillin|vimentin|desmin|lamin"
         r"|spectrin|histone|tropomyosin|titin|nebulin|flagellin|fimbrial|pilin|capsid protein|coat protein"
         rf"|structural protein|ribosomal protein|cuticle protein)\b{_ABOUT}"
     ),

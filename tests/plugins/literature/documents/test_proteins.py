@@ -218,6 +218,13 @@ def test_an_organism_of_any_length_takes_linear_time() -> None:
         ("Actin-binding protein", ("other",)),
         ("Keratin, type I cytoskeletal 9", ("structural",)),
         ("Elongation factor P", ("other",)),
+        ("Tyrosine-protein kinase, non-receptor type", ("kinase", "enzyme")),
+        ("nuclear receptor subfamily 1 group I member 3", ("other",)),
+        ("estrogen receptor 1", ("other",)),
+        ("growth hormone receptor", ("transmembrane",)),
+        ("Non-structural protein 3a", ("other",)),
+        ("histone deacetylase 7", ("enzyme",)),
+        ("Probable fimbrial chaperone YadV", ("other",)),
     ],
 )
 def test_classes_follow_from_the_name(name: str, classes: tuple[str, ...]) -> None:
