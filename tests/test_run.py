@@ -112,16 +112,26 @@ def test_a_function_that_fails_costs_its_items_and_not_the_run(tmp_path: Path) -
     assert run.dataset.accounting["failed"]
 
 
-def test_a_function_of_a_module_is_set_by_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "my_model.py").write_text("def answer(messages, schema, seed):\n    return 'no JSON'\n")
-    monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=":")
-    monkeypatch.syspath_prepend(tmp_path)
-    run = _run(tmp_path / "run", engine={"kind": "function", "call": "my_model:answer"})
+@pytest.mark.parametrize("module", ["my_model", "my_package.my_model"])
+@pytest.mark.parametrize("place", ["PYTHONPATH", "the working folder"])
+def test_a_function_of_a_module_is_set_by_its_name(
+    place: str, module: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = (tmp_path / module.replace(".", "/")).with_suffix(".py")
+    file.parent.mkdir(exist_ok=True)
+    file.write_text("def answer(messages, schema, seed):\n    return 'no JSON'\n")
+    if place == "PYTHONPATH":
+        monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=":")
+        monkeypatch.syspath_prepend(tmp_path)
+    else:
+        monkeypatch.chdir(tmp_path)
+    engine = {"kind": "function", "call": f"{module}:answer"}
+    run = _run(tmp_path / "run", engine=engine)
     before = run.create().manifest().digest
     assert run.work().merge().total.invalid
-    (tmp_path / "my_model.py").write_text("def answer(messages, schema, seed):\n    return 'other'\n")
+    file.write_text("def answer(messages, schema, seed):\n    return 'other'\n")
     with pytest.raises(FingerprintMismatch, match=r"contents\.call"):
-        _run(tmp_path / "run", engine={"kind": "function", "call": "my_model:answer"}).work()
+        _run(tmp_path / "run", engine=engine).work()
     assert RunFolder(run.path).manifest().digest == before
 
 

@@ -9,11 +9,12 @@ is that of this attempt. The function returns a text, or an object that is writt
 """
 
 import hashlib
-import importlib.util
 import json
 import pickle
 import pkgutil
+import sys
 from collections.abc import Callable, Mapping, Sequence
+from importlib.machinery import PathFinder
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
@@ -41,13 +42,18 @@ class FunctionSettings(EngineSettings):
     concurrency: int = Field(8, ge=1, description="Simultaneous calls.")
 
     def contents(self) -> dict[str, str]:
-        """The digest of the module's file. A saved function has the digest of its source in its name."""
+        """The digest of the module's file. A saved function has the digest of its source in its name.
+
+        The file is where the engine's process finds it, the working folder first. Nothing is imported.
+        """
         if self.call.endswith(SAVED):
             return {}
-        try:
-            spec = importlib.util.find_spec(self.call.partition(":")[0])
-        except ImportError:
-            spec = None
+        package, *names = self.call.partition(":")[0].split(".")
+        finders: list[Any] = [PathFinder, *sys.meta_path]  # the others know editable installs
+        path = ["", *sys.path]
+        spec = next(filter(None, (finder.find_spec(package, path) for finder in finders)), None)
+        for name in names:
+            spec = spec and PathFinder.find_spec(name, spec.submodule_search_locations or [])
         if spec is None or spec.origin is None or not Path(spec.origin).is_file():
             return {}  # another machine has it; a worker without it refuses to start
         return {"call": hashlib.sha256(Path(spec.origin).read_bytes()).hexdigest()}
