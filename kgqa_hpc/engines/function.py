@@ -13,7 +13,7 @@ import json
 import pickle
 import pkgutil
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from importlib.machinery import PathFinder
 from pathlib import Path
 from typing import Any, ClassVar, Literal
@@ -24,7 +24,7 @@ from kgqa_hpc.engines.engine import EngineInfo, EngineSettings, Request, Respons
 from kgqa_hpc.engines.mailbox import PoolEngine
 from kgqa_hpc.errors import EngineConfigError
 
-Function = Callable[[Sequence[Mapping[str, str]], Mapping[str, Any] | None, int], Any]
+Function = Callable[[list[Mapping[str, str]], Mapping[str, Any] | None, int], Any]
 SAVED = ".pickle"  # ending of a function that kgqa_hpc.Run has saved
 
 
@@ -72,7 +72,7 @@ class FunctionEngine(PoolEngine):
         self.info = EngineInfo("function", "1", settings.model or label, max_batch=settings.concurrency)
 
     def answer(self, request: Request) -> Response:
-        value = self._function(request.messages, request.schema, request.seed)
+        value = self._function(list(request.messages), request.schema, request.seed)
         text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
         return Response(request.id, text, "stop")
 
