@@ -166,7 +166,8 @@ def _saved(function: Callable[..., Any]) -> bytes:
     """The function, pickled by value together with the objects of its module that it uses. Raises InputError."""
     import cloudpickle
 
-    module = sys.modules.get(getattr(function, "__module__", None) or "")
+    inner = getattr(function, "func", function)  # that of functools.partial
+    module = sys.modules.get(getattr(inner, "__module__", None) or "")
     is_importable = module is not None and module.__name__ != "__main__"
     try:
         if is_importable:

@@ -4,6 +4,7 @@ import os
 import sys
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -103,6 +104,11 @@ def test_another_graph_in_memory_is_refused_once_work_was_done(tmp_path: Path) -
     with pytest.raises(FingerprintMismatch, match="another graph"):
         _run(tmp_path / "run").work()
     _run(tmp_path / "run", graph=other).work()
+
+
+def test_a_function_with_bound_arguments_is_an_engine(tmp_path: Path) -> None:
+    run = _run(tmp_path / "run", engine=partial(answer), dataset={"duplicates": None})
+    assert run.work().merge().total.accepted == 4
 
 
 def test_a_function_that_fails_costs_its_items_and_not_the_run(tmp_path: Path) -> None:

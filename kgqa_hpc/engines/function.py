@@ -15,7 +15,7 @@ import os
 import pickle
 import pkgutil
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, ClassVar, Literal
@@ -26,7 +26,7 @@ from kgqa_hpc.engines.engine import EngineInfo, EngineSettings, Request, Respons
 from kgqa_hpc.engines.mailbox import PoolEngine
 from kgqa_hpc.errors import EngineConfigError
 
-Function = Callable[[Sequence[Mapping[str, str]], Mapping[str, Any] | None, int], Any]
+Function = Callable[[list[Mapping[str, str]], Mapping[str, Any] | None, int], Any]
 PLACES = "its module must lie in the working folder, on PYTHONPATH, or in an installed package"
 SAVED = ".pickle"  # ending of a function that kgqa_hpc.Run has saved
 
@@ -79,7 +79,7 @@ class FunctionEngine(PoolEngine):
         _load(settings.call)
 
     def answer(self, request: Request) -> Response:
-        value = self._function(request.messages, request.schema, request.seed)
+        value = self._function(list(request.messages), request.schema, request.seed)
         text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
         return Response(request.id, text, "stop")
 

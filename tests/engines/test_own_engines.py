@@ -143,7 +143,7 @@ PROBLEMS = {
 
 def answer(messages: Any, schema: Any, seed: int) -> Any:
     """A function for `engine: {kind: function}`: the prompt says what becomes of it."""
-    prompt = messages[-1]["content"]
+    prompt = messages.pop()["content"]
     if prompt in PROBLEMS:
         raise PROBLEMS[prompt]
     return {"ok": True}
