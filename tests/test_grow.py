@@ -186,6 +186,17 @@ def test_a_growth_stopped_before_the_manifest_is_told_with_the_command_to_repeat
     assert stages.merge(finished).total.sampled == {"judge": 12, "extend": 27}[verb]
 
 
+def test_status_counts_the_new_anchors_of_an_extension_as_waiting(finished: Path) -> None:
+    before = json.loads(kgqa("status", finished, "--json").stdout)
+    kgqa("extend", finished, "--per-shape", 5)
+    now = json.loads(kgqa("status", finished, "--json").stdout)
+    assert before["complete"]
+    assert not now["complete"]
+    assert now["items"]["ended"] == before["items"]["total"] < now["items"]["total"]
+    assert now["verdicts"]["waiting"] == now["items"]["total"] - before["items"]["total"]
+    assert [stage["name"] for stage in now["stages"] if stage["done"]] == ["import", "sample"]
+
+
 def test_a_merge_after_an_extension_names_the_command_that_comes_first(finished: Path) -> None:
     kgqa("extend", finished, "--per-shape", "6")
     refused = kgqa("merge", finished, "--partial", code=2).stderr

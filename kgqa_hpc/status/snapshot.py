@@ -18,14 +18,15 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
-from kgqa_hpc.errors import CorruptFile, InputError, KgqaError, MissingFile
+from kgqa_hpc.errors import CorruptFile, InputError, KgqaError, MissingFile, StoreError
 from kgqa_hpc.status.log_files import ALIVE, DAY, NO_LOAD, read_loads, read_rate, read_states
 from kgqa_hpc.status.pass_totals import ENDED, PassTotals, acceptance, money, verdicts
 from kgqa_hpc.store import canonical
 from kgqa_hpc.store.atomic import disk_errors, names_if_there, read_if_there
 from kgqa_hpc.store.partition import ShardsManifest, read_shards_manifest
 from kgqa_hpc.store.run_folder import RunFolder
-from kgqa_hpc.store.shards import count
+from kgqa_hpc.store.sealed import read_header
+from kgqa_hpc.store.shards import ANCHORS, count
 
 STALLED = 120.0  # s without an answer, with requests in flight, after which a worker counts as stalled
 DEEPEST = 3  # depth of the search for runs below a folder
@@ -49,7 +50,10 @@ def survey(folder: Path, queue: Queue | None = None) -> Status:
     totals = load_totals(run, shards.names if shards else [])
     for pass_totals in totals:
         pass_totals.refresh(run)
-    return compose(run, shards, totals, list(read_states(run.logs)), queue)
+    drawn = 0  # of an extended sample, the new anchors are in no shard until the next `kgqa run`
+    with suppress(StoreError, OSError):
+        drawn = count(read_header(run.anchors, ANCHORS).get("rows"))
+    return compose(run, shards, totals, list(read_states(run.logs)), queue, drawn)
 
 
 def accepted_at_merge(run: RunFolder) -> int | None:
@@ -137,12 +141,14 @@ def compose(
     totals: Sequence[PassTotals],
     states: Sequence[Status],
     queue: Queue | None,
+    drawn: int = 0,
 ) -> Status:
-    """The state from refreshed `totals`, which are in the order of the passes."""
+    """The state from refreshed `totals`, which are in the order of the passes; `drawn` anchors are in anchors.h5."""
     cut = len(shards.shards) if shards else 0
-    items = sum(entry.items for entry in shards.shards) if shards else 0
+    in_shards = sum(entry.items for entry in shards.shards) if shards else 0
+    items = max(in_shards, drawn)
     unfinished = [entry for entry in totals if len(entry.by_shard) < cut]
-    current, complete = (unfinished or totals[-1:])[0], cut > 0 and not unfinished
+    current, complete = (unfinished or totals[-1:])[0], cut > 0 and items == in_shards and not unfinished
     counts = verdicts(totals, items)
     work = {"total": items * len(totals), "ended": sum(entry.through for entry in totals)}
     speed = read_rate(run.logs)
