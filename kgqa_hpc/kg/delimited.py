@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import csv
 import io
-from collections import deque
+import time
+import weakref
+from collections import Counter, deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -25,6 +27,7 @@ from kgqa_hpc.text.streams import COLUMNS, LINE_BYTES, TextStream, refuse_other_
 
 # Bytes of a block of Arrow's reader; a quoted record must fit into two blocks, which even long descriptions do.
 _BLOCK_BYTES = 2 << 20
+RELEASE_SECONDS = 10.0  # limit of the wait for Arrow's threads, which takes milliseconds
 
 Batch = dict[str, pa.Array]
 
@@ -140,9 +143,9 @@ class DelimitedFile:
 
     def _quoted(self, stream: TextStream, names: Sequence[str], columns: Sequence[str]) -> Iterator[pa.Table]:
         """Parse with Arrow's streaming reader, which recognises line ends inside quotes."""
-        source = _Counting(stream, self.dialect.quote.encode())
+        quotes = Counter[str]()
         try:
-            for batch in pa.csv.open_csv(source, **self._options(names, columns)):
+            for batch in self._batches(stream, names, columns, quotes):
                 yield pa.Table.from_batches([batch])
         except pa.ArrowInvalid as problem:
             self._refuse_malformed(len(names))
@@ -150,13 +153,32 @@ class DelimitedFile:
                 problem_text = f"has a row of more than {_BLOCK_BYTES:,} bytes"
                 raise GraphFormatError(f"{self.file}: {problem_text}", "is it the right file?") from None
             raise GraphFormatError(f"{self.file}: cannot be parsed: {problem}") from None
-        if source.quotes % 2:
+        if quotes[self.dialect.quote] % 2:
             # Arrow accepts a quote that is still open at the end of the file as the last field; half the table can
             # be in it.
             refuse_other_encodings(self.path)
             (record,) = deque(_records(self.path, self.dialect), maxlen=1)
             if _quote_is_open(record.text, self.dialect):
                 raise self._open_quote(record)
+
+    def _batches(
+        self, stream: TextStream, names: Sequence[str], columns: Sequence[str], quotes: Counter[str]
+    ) -> Iterator[pa.RecordBatch]:
+        """Batches of Arrow's streaming reader, whose threads have let go of the stream at the end of the iteration.
+
+        A thread that released a Python object while the interpreter ends would abort the program.
+        """
+        source: _Counting | None = _Counting(stream, self.dialect.quote, quotes)
+        in_use = weakref.ref(source)
+        batches: Iterator[pa.RecordBatch] | None = None
+        try:
+            batches = pa.csv.open_csv(source, **self._options(names, columns))
+            yield from batches
+        finally:
+            source = batches = None
+            until = time.monotonic() + RELEASE_SECONDS
+            while in_use() is not None and time.monotonic() < until:
+                time.sleep(0.001)
 
     def _plain(self, stream: TextStream, names: Sequence[str], columns: Sequence[str]) -> Iterator[pa.Table]:
         """Parse blocks of whole lines, each with all cores."""
@@ -244,13 +266,12 @@ class _Counting:
 
     closed = False
 
-    def __init__(self, stream: TextStream, quote: bytes) -> None:
-        self._stream, self._quote = stream, quote
-        self.quotes = 0
+    def __init__(self, stream: TextStream, quote: str, quotes: Counter[str]) -> None:
+        self._stream, self._quote, self._quotes = stream, quote, quotes
 
     def read(self, size: int) -> bytes:
         data = self._stream.read(size)
-        self.quotes += data.count(self._quote)
+        self._quotes[self._quote] += data.count(self._quote.encode())
         return data
 
 

@@ -145,18 +145,15 @@ class Tally:
 
         Of the reasons, the most frequent ones that fit into the header; the others are summed up as OTHER.
         """
-        reasons: dict[str, int] = {}
-        room = REASON_BYTES
+        reasons, room = Counter[str](), REASON_BYTES
         for reason, number in sorted(self._reasons.items(), key=lambda pair: (-pair[1], pair[0])):
             size = len(canonical.canonical(reason)) + 12
-            if size > room:
-                reasons[OTHER] = reasons.get(OTHER, 0) + number
-            else:
-                reasons[reason] = number
-                room -= size
+            fits = size <= room
+            reasons[reason if fits else OTHER] += number
+            room -= size if fits else 0
         return {
             "counts": dict(self._counts),
-            "reasons": reasons,
+            "reasons": dict(reasons),
             "tokens": self._tokens,
             "repaired": self._repaired,
             "requests": self._requests,

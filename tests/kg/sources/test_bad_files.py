@@ -1,11 +1,14 @@
 """Files of csv, triples and graphml that are refused with file and line, or read as the policies say."""
 
 import csv
+import gc
 import gzip
+from collections import deque
 
 import pytest
 
 from kgqa_hpc.errors import EmptyGraphError, GraphFormatError, InputError
+from kgqa_hpc.kg.delimited import CSV, DelimitedFile
 from tests.command import program
 from tests.kg.conftest import load_source
 from tests.kg.sources.test_formats import EDGES, HEAD, NETWORKX, NODES, OWN
@@ -190,3 +193,19 @@ def test_a_missing_file_is_named_with_its_whole_path(write, tmp_path):
         load_source("csv", nodes=tmp_path, edges=write("e.csv", EDGES))
     # Python 3.13, and earlier ones in this mode, print what fails in `close` of a stream that did not open.
     program("count", "--nodes", "none.csv", "--edges", "none.csv", code=2, PYTHONDEVMODE="1")
+
+
+@pytest.mark.parametrize(
+    "text", [b"id,name,type\na,A,x\n", b'id,name,type\na,"\xff",x\n', b'id,name,type\na,"A,x\n']
+)
+def test_no_thread_of_arrow_holds_a_file_that_was_read_or_refused(text, tmp_path):
+    """Such a thread aborts the program if it lets go of the file while the interpreter ends."""
+    (tmp_path / "n.csv").write_bytes(text)
+    file = DelimitedFile.open(tmp_path / "n.csv", CSV)
+    try:
+        deque(file.rows(file.first_record.fields, file.first_record.fields, header=True))
+        problem = None
+    except GraphFormatError as refused:
+        problem = refused  # and with it all frames that it passed
+    assert (problem is None) == (text.count(b'"') == 0)
+    assert [thing for thing in gc.get_objects() if type(thing).__name__ == "_Counting"] == []
