@@ -61,16 +61,26 @@ def test_what_is_wrong_and_what_is_missing_are_told_together(tmp_path: Path) -> 
         tmp_path,
         graph={"source": "csv", "nodes": "nodes.csv", "edges": "edges.csv", "min_degre": 2},
         engine={"kind": "cpu", "model": "models/none.gguf", "temperature": 0.2},
-        dataset={"z_score": "high", "decontaminate": ["test.jsonl"]},
+        passes=[
+            {"name": "main", "steps": [{"use": "generate", "prompt": "p55"}, {"use": "judge", "strict": 1}]}
+        ],
+        dataset={"z_score": "high", "decontaminate": ["test.jsonl"], "decide": {"judges": ["panel"]}},
+        seeds=7,
     )
     with pytest.raises(ConfigError) as caught:
         load_ready(path)
     lines = caught.value.message.splitlines()
     assert all(line.startswith(f"{path}: ") for line in lines)
     keys = [line.removeprefix(f"{path}: ").partition(":")[0] for line in lines]
-    wrong = ["graph.min_degre", "engine.temperature", "dataset.z_score"]
-    lost = ["graph.nodes", "graph.edges", "dataset.decontaminate.0", "engine.model"]
-    assert keys == wrong + lost
+    wrong = ["graph.min_degre", "engine.temperature", "passes.0.steps.1.strict", "dataset.z_score", "seeds"]
+    lost = [
+        "graph.nodes",
+        "graph.edges",
+        "dataset.decontaminate.0",
+        "engine.model",
+        "passes.0.steps.0.prompt",
+    ]
+    assert keys == [*wrong, "dataset.decide", *lost]
 
 
 @pytest.mark.parametrize(

@@ -32,7 +32,9 @@ from kgqa_hpc.settings import Key, KindSettings, Problems, Settings, StepSetting
 from kgqa_hpc.steps import STEPS
 from kgqa_hpc.steps.decision import Decision, decision
 
-_REFUSED = "(refused)"  # the step of a placeholder
+REFUSED = "(refused)"  # the step of a placeholder
+_PLACEHOLDERS = {"anchors": {"kind": "graphlet"}, "engine": {"kind": "scripted"}}
+GUIDE = "see docs/reference/config.md"
 
 
 def _anchors(value: Any, info: ValidationInfo) -> Any:
@@ -144,11 +146,25 @@ def decision_of(config: RunConfig) -> Decision:
 def parse_config(
     data: dict[str, Any], where: str, base: Path | None = None, added_judges: Collection[str] = ()
 ) -> RunConfig:
-    """Check plain data completely and return the configuration.
+    """Check plain data completely and return the configuration; arguments and errors as in `check_config`.
 
-    `where` names the origin of the data in messages. Relative paths start in `base`, and the files of `plugins:` are
+    `where` names the origin of the data in messages. Raises ConfigError.
+    """
+    config, lines = check_config(data, base, added_judges)
+    if config is None or lines:
+        raise ConfigError("\n".join(f"{where}: {line}" for line in lines), GUIDE)
+    return config
+
+
+def check_config(
+    data: dict[str, Any], base: Path | None = None, added_judges: Collection[str] = ()
+) -> tuple[RunConfig | None, list[str]]:
+    """The configuration that plain data describes, and a line for each problem, which begins with its key.
+
+    With problems the configuration has defaults in place of refused settings, and REFUSED in place of refused steps;
+    it is None if the rest cannot be checked. Relative paths start in `base`, and the files of `plugins:` are
     loaded; without `base`, paths are absolute and the caller has loaded the files. `added_judges` are labels that
-    `dataset.decide` may name besides those of the passes. Raises ConfigError.
+    `dataset.decide` may name besides those of the passes. Raises ConfigError for a file of `plugins:`.
     """
     plugins = data.get("plugins")
     for file in plugins if isinstance(plugins, list) else ():
@@ -184,24 +200,27 @@ def parse_config(
             further = [*_variant_problems(config), *_cost_problems(config)]
         for key, text in further:
             problems.add(key, text)
-    if config is None or problems.lines:
-        raise ConfigError(
-            "\n".join(f"{where}: {line}" for line in problems.lines), "see docs/reference/config.md"
-        )
-    return config
+    return config, problems.lines
 
 
 def _without(refused: Collection[Key], data: dict[str, Any]) -> RunConfig | None:
-    """The configuration with placeholders for refused anchors and steps, so that the rest can still be checked.
+    """The configuration without refused settings, and with placeholders for refused anchors, engine and steps, so that
+    the rest can still be checked.
 
-    None if another key is refused, too. `refused` holds the first four parts of the keys.
+    None if that is refused, too. `refused` holds the first four parts of the keys.
     """
     data, judges = {**data}, list[str]()
     for key in refused:
-        if key[0] == "anchors":
-            data["anchors"] = KINDS.get("graphlet").Settings()
+        if key[0] in _PLACEHOLDERS:
+            data[str(key[0])] = _PLACEHOLDERS[str(key[0])]
             continue
-        if len(key) < 4 or key[0] != "passes" or key[2] != "steps":
+        if key[0] in ("prompts", "runtime", "dataset") and len(key) > 1:
+            data[str(key[0])] = {name: value for name, value in data[key[0]].items() if name != key[1]}
+            continue
+        if key[0] not in ("passes", "variants"):
+            data.pop(str(key[0]), None)
+            continue
+        if len(key) < 4 or key[2] != "steps":
             return None
         number, position = int(key[1]), int(key[3])
         changed = data["passes"][number]
@@ -210,7 +229,7 @@ def _without(refused: Collection[Key], data: dict[str, Any]) -> RunConfig | None
         use, label = str(entry.get("use")), str(entry.get("as", f"refused {number}.{position}"))
         if "as" in entry and (use not in STEPS or STEPS.get(use).adds == "verdict"):
             judges.append(label)
-        steps[position] = StepSettings.model_construct(use=_REFUSED, label=label)
+        steps[position] = StepSettings.model_construct(use=REFUSED, label=label)
         data["passes"] = [{**p, "steps": steps} if p is changed else p for p in data["passes"]]
     try:
         config = RunConfig.model_validate(data)
@@ -239,7 +258,7 @@ def _chain_problems(config: RunConfig, anchors_known: bool = True) -> Iterator[t
     many = ""  # the step that makes many records of an item
     for number, pass_config in enumerate(config.passes):
         for position, settings in enumerate(pass_config.steps):
-            fields_known = fields_known and settings.use != _REFUSED
+            fields_known = fields_known and settings.use != REFUSED
             if fields_known:
                 step, key = STEPS.get(settings.use), ("passes", number, "steps", position)
                 # A record that is judged again may have any field.
@@ -257,7 +276,7 @@ def _chain_problems(config: RunConfig, anchors_known: bool = True) -> Iterator[t
         yield ("dataset", "decontaminate"), f"is missing: name {missing}, or give [] to go without"
     try:
         decision_of(config)
-        if config.dataset.steps and all(step.use != _REFUSED for step in config.steps):
+        if config.dataset.steps and all(step.use != REFUSED for step in config.steps):
             config.with_last_steps()
     except ConfigError as problem:
         yield (), problem.message

@@ -4,7 +4,7 @@
 created on a machine without a GPU or an engine, and processed on others.
 """
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from itertools import chain
 from os.path import exists, expanduser
@@ -13,7 +13,8 @@ from typing import Any
 
 from kgqa_hpc.anchors import KINDS
 from kgqa_hpc.columns import COMMON_NAMES
-from kgqa_hpc.config import RunConfig, parse_config, plain_config
+from kgqa_hpc.config import RunConfig, plain_config
+from kgqa_hpc.config.run_config import GUIDE, REFUSED, check_config
 from kgqa_hpc.config.sections import DatasetConfig
 from kgqa_hpc.engines.model_files import find_model, is_whole, model_parts, staged_path
 from kgqa_hpc.engines.registry import ENGINES
@@ -39,11 +40,11 @@ def load_ready(path: Path, added_judges: Collection[str] = ()) -> RunConfig:
     Raises ConfigError with every problem, one line each: wrong keys and values, and missing files.
     """
     data, base = plain_config(path), path.resolve().parent
-    try:
-        config = parse_config(data, str(path), base, added_judges)
-    except ConfigError as problem:
-        more = [f"{path}: {line}" for line in missing(data, base)]
-        raise ConfigError("\n".join([problem.message, *more]), problem.cure) from None
+    config, lines = check_config(data, base, added_judges)
+    if config is None or lines:
+        unloadable = _prompt_problems([config]) if config else {}
+        lines += [*missing(data, base), *unloadable]
+        raise ConfigError("\n".join(f"{path}: {line}" for line in lines), GUIDE)
     require_ready(config, str(path))
     return config
 
@@ -101,14 +102,7 @@ def problems(config: RunConfig) -> Iterator[tuple[str, str]]:
     every = [config, *config.variant_configs().values()]
     for line in dict.fromkeys(line for variant in every for line in missing(variant.plain(), Path())):
         yield line, ""
-    unloadable: dict[str, str] = {}
-    for variant in every:
-        for number, pass_config in enumerate(variant.passes):
-            for position, step in enumerate(pass_config.steps):
-                try:
-                    prompts_of(step, variant.prompts.folder, variant.prompts.domain)
-                except KgqaError as problem:
-                    unloadable[f"passes.{number}.steps.{position}.prompt: {problem.message}"] = problem.cure
+    unloadable = _prompt_problems(every)
     yield from unloadable.items()
     if not unloadable:
         try:
@@ -116,6 +110,20 @@ def problems(config: RunConfig) -> Iterator[tuple[str, str]]:
         except PromptError as problem:
             yield problem.message, problem.cure
     yield from _column_problems(config)
+
+
+def _prompt_problems(configs: Sequence[RunConfig]) -> dict[str, str]:
+    """The cure, or "", of each prompt that cannot be loaded, by a sentence that begins with its key."""
+    unloadable: dict[str, str] = {}
+    for config in configs:
+        for number, pass_config in enumerate(config.passes):
+            for position, step in enumerate(pass_config.steps):
+                try:
+                    if step.use != REFUSED:
+                        prompts_of(step, config.prompts.folder, config.prompts.domain)
+                except KgqaError as problem:
+                    unloadable[f"passes.{number}.steps.{position}.prompt: {problem.message}"] = problem.cure
+    return unloadable
 
 
 def _column_problems(config: RunConfig) -> Iterator[tuple[str, str]]:
