@@ -33,11 +33,7 @@ DIFFICULTY = (
     Column("difficulty", "string", "easy, medium or hard."),
     Column("inference_steps", "int64", "Facts that must be put together to reach the answer."),
     Column("graph_nodes_used", "int64", "Nodes of the graph that the question rests on."),
-    Column(
-        "answer_degree",
-        "int64",
-        "Neighbours in the graph: of the answer of a path or fact, the hub, a context's first node; else 0.",
-    ),
+    Column("answer_degree", "int64", "Neighbours of the answer in the graph; 0 where it is no node."),
 )
 QUERY = Column("query", "string", "SPARQL 1.1 that gives the answers on the graph of `kgqa kg export`.")
 CYPHER = Column("cypher", "string", "The same in Cypher: nodes with id and name, labelled by their type.")

@@ -194,6 +194,7 @@ class PuzzleAnchors(AnchorKind):
 
     def record(self, anchor: Anchor, fields: Mapping[str, Any]) -> dict[str, Any]:
         data = anchor.data
+        into = sum(data["asked"] in (relation.source, relation.target) for relation in anchor.relations)
         return {
             "statements": _statements(anchor),
             "change": _change(anchor),
@@ -201,7 +202,7 @@ class PuzzleAnchors(AnchorKind):
             "outcome": OUTCOMES[data["outcome"]],
             "puzzle_type": "signed chain",
             "query": premises_sparql(anchor.nodes, anchor.relations, data["asked"]),
-            **difficulty(data["steps"], len(anchor.nodes), 0),
+            **difficulty(data["steps"], len(anchor.nodes), into),
         }
 
 
