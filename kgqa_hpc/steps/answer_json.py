@@ -88,8 +88,7 @@ def parse_json(text: str, schema: Mapping[str, Any], *, last_object: bool = Fals
     if too_deep(text.encode("utf-8", "replace")):
         raise Unparseable("not_json")
     if last_object:
-        last, repaired = _last_object(text, fields)
-        return _checked(last, fields, repaired)
+        return _last_object(text, fields)
     data = _strict(text)
     if data is None and len(text) <= SALVAGEABLE:
         text = _unwrap(text)
@@ -231,8 +230,8 @@ def _unwrap(text: str) -> str:
 _PYTHON = re.compile(r'"(?:[^"\\]|\\.)*+"?|\b(?:True|False)\b', re.DOTALL)
 
 
-def _last_object(text: str, fields: Fields) -> tuple[dict[str, Any], bool]:
-    """The last object with one of the fields, and whether it was repaired. Raises Unparseable."""
+def _last_object(text: str, fields: Fields) -> Parsed:
+    """The last object with one of the fields, checked. Raises Unparseable."""
     if len(text) > SALVAGEABLE:
         raise Unparseable("not_json")
     mended = _PYTHON.sub(lambda match: match[0] if match[0][0] == '"' else match[0].lower(), text)
@@ -240,7 +239,7 @@ def _last_object(text: str, fields: Fields) -> tuple[dict[str, Any], bool]:
         objects, outside = _complete_objects(form)
         candidates = [candidate for candidate, _ in objects if not candidate.keys().isdisjoint(fields)]
         if candidates:
-            return candidates[-1], form != text
+            return _checked(candidates[-1], fields, form != text)
     raise Unparseable("truncated" if "{" in outside and "}" not in outside else "not_json")
 
 

@@ -141,13 +141,7 @@ class TextStream(io.RawIOBase):
         self._ratio = UNPACKED_RATIO.value
         self._most = max(UNPACKED_FREELY, self._ratio * os.fstat(self._file.fileno()).st_size)
         try:
-            magic = self._inner_read(6)
-            self._file.seek(0)
-            for start, opener in _OPENERS.items():
-                if magic.startswith(start):
-                    self._inner = opener(self._file)
-            if magic.startswith(b"PK\x03\x04"):
-                self._inner = self._only_member()
+            self._inner = self._decompressed()
             if checked:
                 self._begin()
             else:
@@ -155,6 +149,15 @@ class TextStream(io.RawIOBase):
         except BaseException:
             self.close()
             raise
+
+    def _decompressed(self) -> IO[bytes]:
+        """The content of the file, unpacked if the file begins like one of a known compression."""
+        magic = self._inner_read(6)
+        self._file.seek(0)
+        if magic.startswith(b"PK\x03\x04"):
+            return self._only_member()
+        opener = next((opener for start, opener in _OPENERS.items() if magic.startswith(start)), None)
+        return opener(self._file) if opener else self._file
 
     def _only_member(self) -> IO[bytes]:
         try:

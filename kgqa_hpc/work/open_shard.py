@@ -42,8 +42,7 @@ class OpenShard:
         before: Mapping[str, Record] | None,
         chain: Sequence[Step],
     ) -> None:
-        self.name = lease.shard
-        self.lease = lease
+        self.name, self.lease = lease.shard, lease
         self.opened = time.monotonic()
         self._run = session.run
         self._pass = pass_name
@@ -62,8 +61,7 @@ class OpenShard:
         reached = self._resume(older)
         for data in anchors:
             anchor = Anchor.from_dict(data)
-            earlier = None if before is None else before[anchor.id]
-            self._place(anchor, reached.get(anchor.id), earlier)
+            self._place(anchor, reached.get(anchor.id), None if before is None else before[anchor.id])
         self.resumed = self.ended
 
     @property
