@@ -33,7 +33,7 @@ MAY_KNOW = {
     "graphlets": {"drawing", "kg"},
     "engines": {"store"},
     "prompts": {"store"},
-    "anchors": {"graphlets", "kg", "prompts"},
+    "anchors": {"graphlets", "kg", "prompts", "store"},
     "compile_kernels": {"anchors", "graphlets", "kg"},
     "steps": {"anchors", "engines", "prompts"},
     "config": {"anchors", "engines", "kg", "prompts", "steps", "store"},

@@ -22,6 +22,7 @@ from kgqa_hpc.columns import Column
 from kgqa_hpc.errors import InputError
 from kgqa_hpc.prompts.safe_text import TEXT_LENGTH, clean_text
 from kgqa_hpc.settings import KindSettings, later_key
+from kgqa_hpc.store.sums import require_whole
 from kgqa_hpc.text.plain_text import shell_word
 from kgqa_hpc.text.streams import json_lines, open_bytes
 
@@ -149,9 +150,11 @@ class _Options:
 def read_records(source: Path) -> Iterator[dict[str, Any]]:
     """Records of a run's dataset (accepted and rejected) or of one file, as plain data.
 
-    Raises InputError with file and line if a line is not a record.
+    Raises InputError with file and line if a line is not a record, CorruptFile for a dataset that changed after merge.
     """
     for path in _dataset_files(source):
+        if path != source:
+            require_whole(path.parent, path.name)
         with open_bytes(path) as file:
             rows: Iterator[tuple[int, Any]] = json_lines(file, path)
             if path.suffix == ".parquet":
@@ -206,6 +209,7 @@ def _selector(settings: RecordSettings) -> Callable[[Mapping[str, Any]], bool]:
     from kgqa_hpc.database import matching_ids
 
     dataset = _dataset_files(source)[0].parent
+    require_whole(dataset, *(part.name for part in dataset.glob("*.parquet")))
     ids = {name: matching_ids(dataset, name, conditions) for name in ("accepted", "rejected")}
     return lambda record: record["id"] in ids["accepted" if record.get("accepted") else "rejected"]
 

@@ -139,7 +139,8 @@ def sql(
     import pandas
 
     from kgqa_hpc.database import query as ask
-    from kgqa_hpc.dataset.files import open_folder, open_source, read_sums, require_whole
+    from kgqa_hpc.dataset.files import open_folder, open_source
+    from kgqa_hpc.store.sums import read_sums, require_whole
 
     dataset = open_source(open_folder(run)).run.dataset
     require_whole(dataset, *(name for name in read_sums(dataset) if name.endswith((".parquet", ".jsonl"))))

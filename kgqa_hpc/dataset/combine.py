@@ -27,14 +27,7 @@ from kgqa_hpc.dataset.candidates import Candidates, Staged, StagedFile, draw_key
 from kgqa_hpc.dataset.card import configurations, data_files, templates, yaml_text
 from kgqa_hpc.dataset.columns import COMMON, Columns, without_json_text
 from kgqa_hpc.dataset.facts import gather_facts
-from kgqa_hpc.dataset.files import (
-    COMBINED,
-    open_source,
-    read_accounting,
-    read_records,
-    selector,
-    write_sums,
-)
+from kgqa_hpc.dataset.files import open_source, read_accounting, read_records, selector
 from kgqa_hpc.dataset.publish import MARK, refuse_foreign
 from kgqa_hpc.dataset.record import THOUGHTS, RecordMaker
 from kgqa_hpc.dataset.stage import SUFFIX, as_line, staged_table, write_staged
@@ -44,6 +37,7 @@ from kgqa_hpc.runs import run_config
 from kgqa_hpc.store.canonical import pretty, sha256_of
 from kgqa_hpc.store.replace_folder import replaced_folder
 from kgqa_hpc.store.run_folder import RunFolder
+from kgqa_hpc.store.sums import COMBINED, write_sums
 
 CHUNK = 1000  # records of a staged file
 FILES = ("accepted", "rejected")

@@ -16,9 +16,9 @@ from kgqa_hpc.dataset.accounting import Accounting
 from kgqa_hpc.dataset.card import DataFile, data_files, group_table, licence_fields, render_card, table_name
 from kgqa_hpc.dataset.columns import Columns
 from kgqa_hpc.dataset.facts import Facts
-from kgqa_hpc.dataset.files import write_sums
 from kgqa_hpc.store.canonical import pretty, sha256_of
 from kgqa_hpc.store.run_folder import RunFolder
+from kgqa_hpc.store.sums import write_sums
 from kgqa_hpc.threads import usable_cores
 
 _FORMATS = {

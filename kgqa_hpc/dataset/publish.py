@@ -12,20 +12,13 @@ from kgqa_hpc.dataset.card import HUB_LICENCES, licence_fields
 from kgqa_hpc.dataset.exports import EXPORTS
 from kgqa_hpc.dataset.exports.items import Reasoning
 from kgqa_hpc.dataset.facts import UNKNOWN_LICENCE, Facts, gather_facts
-from kgqa_hpc.dataset.files import (
-    CombinedFolder,
-    damaged,
-    open_source,
-    read_accounting,
-    read_sums,
-    require_whole,
-    write_sums,
-)
+from kgqa_hpc.dataset.files import CombinedFolder, open_source, read_accounting
 from kgqa_hpc.errors import InputError
 from kgqa_hpc.registry import did_you_mean
 from kgqa_hpc.runs.trust import load_run_plugins
 from kgqa_hpc.store.replace_folder import replaced_folder
 from kgqa_hpc.store.run_folder import RunFolder
+from kgqa_hpc.store.sums import damaged, read_sums, require_whole, write_sums
 from kgqa_hpc.text.plain_text import shell_word
 
 WITH_REASONING = ("messages", "alpaca", "sharegpt")

@@ -17,13 +17,14 @@ from numpy.typing import NDArray
 from kgqa_hpc.database import FILES, connect
 from kgqa_hpc.dataset.accounting import in_order
 from kgqa_hpc.dataset.facts import Facts
-from kgqa_hpc.dataset.files import COMBINED, CombinedFolder, read_accounting, read_records, require_whole
+from kgqa_hpc.dataset.files import CombinedFolder, read_accounting, read_records
 from kgqa_hpc.errors import AccountingError, InputError
 from kgqa_hpc.kg.describe import FILE as GRAPH
 from kgqa_hpc.kg.describe import Profiles, read_profiles
 from kgqa_hpc.runs import run_config
 from kgqa_hpc.store.canonical import sha256_of
 from kgqa_hpc.store.run_folder import RunFolder
+from kgqa_hpc.store.sums import COMBINED, require_whole
 from kgqa_hpc.text.plain_text import shell_word
 from kgqa_hpc.text.streams import read_bytes
 

@@ -11,8 +11,9 @@ import yaml
 from kgqa_hpc import stages
 from kgqa_hpc.anchors.anchor import Source, Tools
 from kgqa_hpc.anchors.records import RecordAnchors, RecordSettings
-from kgqa_hpc.errors import FingerprintMismatch, InputError
+from kgqa_hpc.errors import CorruptFile, FingerprintMismatch, InputError
 from kgqa_hpc.runs import open_for_work
+from kgqa_hpc.store.sums import write_sums
 
 
 def jsonl(path, rows):
@@ -80,6 +81,28 @@ def test_a_damaged_parquet_file_is_told(tmp_path, damage):
     path.write_bytes({"text": b"no table", "cut": whole[:-100], "flipped": flipped}[damage])
     with pytest.raises(InputError, match=r"pairs\.parquet: not Parquet, or damaged"):
         drawn(path)
+
+
+@pytest.mark.parametrize(
+    ("name", "where"),
+    [
+        ("accepted.jsonl", {"accepted": True}),
+        ("rejected.jsonl", {"accepted": True}),
+        ("accepted-00000-of-00001.parquet", "answer LIKE 'It%'"),
+    ],
+)
+def test_a_dataset_that_changed_after_its_merge_is_damaged(name, where, tmp_path):
+    folder = tmp_path / "run/dataset"
+    folder.mkdir(parents=True)
+    for side, rows in (("accepted", pairs(9)), ("rejected", [])):
+        jsonl(folder / f"{side}.jsonl", rows)
+        pq.write_table(pa.Table.from_pylist(pairs(9)), folder / f"{side}-00000-of-00001.parquet")
+    write_sums(folder, {})
+    assert drawn(tmp_path / "run", where=where)
+    with (folder / name).open("ab") as file:
+        file.write(b"\n")
+    with pytest.raises(CorruptFile, match=f"{name}: is damaged"):
+        drawn(tmp_path / "run", where=where)
 
 
 def test_a_run_goes_on_only_with_the_records_it_began_with(tmp_path):

@@ -21,11 +21,11 @@ from kgqa_hpc.dataset.accounting import Accounting
 from kgqa_hpc.dataset.candidates import Candidates, Staged, StagedFile, open_candidates
 from kgqa_hpc.dataset.columns import Columns
 from kgqa_hpc.dataset.duplicates import signatures, words
-from kgqa_hpc.dataset.files import write_sums
 from kgqa_hpc.dataset.stage import SCHEMA, SUFFIX
 from kgqa_hpc.store.partition import read_shards_manifest
 from kgqa_hpc.store.run_folder import RunFolder
 from kgqa_hpc.store.shards import read_result, read_summary, write_result
+from kgqa_hpc.store.sums import write_sums
 from tests.record_runs import jsonl
 from tests.runs import CONFIG, ENGINE, SyntheticRun, make_anchor, synthetic
 

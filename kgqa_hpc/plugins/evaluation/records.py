@@ -13,10 +13,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from kgqa_hpc.dataset.files import require_whole, selector
+from kgqa_hpc.dataset.files import selector
 from kgqa_hpc.errors import InputError
 from kgqa_hpc.plugins.evaluation.agreement import MISSING, Codes, Floats
 from kgqa_hpc.plugins.evaluation.ratings import Ratings
+from kgqa_hpc.store.sums import require_whole
 from kgqa_hpc.text.plain_text import shell_word
 from kgqa_hpc.text.streams import json_objects
 
