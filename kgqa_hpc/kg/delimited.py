@@ -164,7 +164,7 @@ class DelimitedFile:
     def _batches(
         self, stream: TextStream, names: Sequence[str], columns: Sequence[str], quotes: Counter[str]
     ) -> Iterator[pa.RecordBatch]:
-        """Batches of Arrow's streaming reader, whose threads have let go of the stream at the end of the iteration.
+        """Batches of Arrow's streaming reader. At the end of the iteration its threads hold no reference to the stream.
 
         A thread that released a Python object while the interpreter ends would abort the program.
         """

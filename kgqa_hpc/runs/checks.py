@@ -127,14 +127,11 @@ def _prompt_problems(configs: Sequence[RunConfig]) -> dict[str, str]:
 
 
 def _column_problems(config: RunConfig) -> Iterator[tuple[str, str]]:
-    """Settings of `dataset:` that name a column which no record will have: merge would fail, after all requests."""
+    """Settings of `dataset:` that name a column which no record will have; merge would fail after all requests."""
     declared = [kind_of(config).columns, *(STEPS.get(step.use).columns_for(step) for step in config.steps)]
     names = {column.name for column in chain(*declared)}
-    names |= {"variant", "thoughts", *COMMON_NAMES} - {
-        "accepted",
-        "reason",
-        "split",
-    }  # the last are decided later
+    decided_later = {"accepted", "reason", "split"}
+    names |= {"variant", "thoughts", *COMMON_NAMES} - decided_later
     split, debias, order = config.dataset.split, config.dataset.debias, config.dataset.order
     settings = [("split.by", split.by.removesuffix("_cluster"))] if split else []
     settings += [("debias.columns", column) for column in debias.columns] if debias else []

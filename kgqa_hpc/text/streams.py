@@ -151,7 +151,7 @@ class TextStream(io.RawIOBase):
             raise
 
     def _decompressed(self) -> IO[bytes]:
-        """The content of the file, unpacked if the file begins like one of a known compression."""
+        """The content of the file, decompressed if its first bytes are those of a known compression format."""
         magic = self._inner_read(6)
         self._file.seek(0)
         if magic.startswith(b"PK\x03\x04"):

@@ -236,7 +236,7 @@ _NAMES = ("name", "key", "value", "result")
 
 
 def create(world: World, verb: str, ref: lang.Ref, word: lang.Word | None) -> Outcome:
-    """Add nodes, edges or groups made from items; items that give an existing or impossible one are left out."""
+    """Add a node, edge or group for each item; existing and impossible ones are left out."""
     items, kind = world.items(ref), word.text if word else None
     created: list[lang.Item] = []
     for item in items:
