@@ -38,8 +38,6 @@ JSON = "json"  # the collected type of values of mixed types, stored as JSON tex
 # Values of these classes, the most frequent, need no call.
 _FREQUENT = {str: "string", bool: "bool"}
 _PLAIN = {**_FREQUENT, float: "double"}
-# Parts of the provenance that records of the same requests share as one object (record.py).
-SHARED = ("prompt", "engine", "attempts")
 NULL = "null"  # the collected type of a field without any value, stored as text
 
 
@@ -53,24 +51,24 @@ class Columns:
         self.declared = declared
         self.types: dict[str, Type] = {name: {} for name in _DEPTHS}  # as collected, with JSON and NULL
         self.version = 0
-        self._complete: dict[int, Any] = {}  # by id: shared parts that have all fields
+        self._known: dict[int, Any] = {}  # by id: members `attempts` of complete provenances
 
     def add(self, record: Mapping[str, Any]) -> int | None:
-        """Collect the fields of a record made by record.py.
+        """Collect the fields of a record made by record.py, where provenances of the same fields share `attempts`.
 
         Returns the version for which `conform` would not change the record, None if it would.
         """
-        if all(_is_complete(record[name], self.types[name], self._complete) for name in _DEPTHS):
-            for name in SHARED:
-                part = record["provenance"][name]
-                self._complete[id(part)] = part
+        attempts = record["provenance"]["attempts"]
+        names = ("verdicts", "features") if id(attempts) in self._known else _DEPTHS
+        if all(_is_complete(record[name], self.types[name]) for name in names):
+            self._known[id(attempts)] = attempts
             return self.version
         before = self.layout()
         for name, depth in _DEPTHS.items():
             _widen(self.types[name], record[name], depth, _type_of)
         if self.layout() != before:
             self.version += 1
-            self._complete.clear()
+            self._known.clear()
         return None
 
     def take(self, types: Mapping[str, Any]) -> None:
@@ -98,16 +96,13 @@ class Columns:
         return tuple(column for column in columns if column.type)
 
 
-def _is_complete(values: Mapping[str, Any], types: Mapping[str, Type], complete: Mapping[int, Any]) -> bool:
-    """Whether a mapping has exactly these fields in their order, each with a value of its type or null.
-
-    `complete`: mappings, by id, of which this is known.
-    """
+def _is_complete(values: Mapping[str, Any], types: Mapping[str, Type]) -> bool:
+    """Whether a mapping has exactly these fields in their order, each with a value of its type or null."""
     if [*values] != [*types]:
         return False
     for value, kind in zip(values.values(), types.values(), strict=True):
         if kind.__class__ is dict:
-            whole = id(value) in complete or (isinstance(value, dict) and _is_complete(value, kind, complete))
+            whole = isinstance(value, dict) and _is_complete(value, kind)
         elif value.__class__ is int:
             whole = kind == "int64" and value in INT64
         else:

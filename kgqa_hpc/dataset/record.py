@@ -47,7 +47,7 @@ class RecordMaker:
         columns: dict[str, Column] = {VARIANT.name: VARIANT} if config.variants else {}
         for settings in config.steps:
             columns |= {column.name: column for column in STEPS.get(settings.use).columns_for(settings)}
-        # Parts of the provenance that many records share (columns.py, SHARED), by the requests of which they tell.
+        # Parts of the provenance that many records share, by the requests of which they tell.
         self._shared: dict[bytes, dict[str, Any]] = {}
         labels = [  # of the steps whose engine keeps thoughts
             step.label
@@ -96,7 +96,13 @@ class RecordMaker:
 
     def _provenance(self, anchor: Any, trace: list[dict[str, Any]]) -> dict[str, Any]:
         """The prompt, engine and parameters of the last request of each step (by label), and all requests' tokens."""
-        requests = orjson.dumps([(entry["step"], entry["prompt"], entry["engine"]) for entry in trace])
+        parameters = {
+            entry["step"]: {name: entry[name] for name in PARAMETERS if name in entry} for entry in trace
+        }
+        names = list(map(list, parameters.values()))
+        requests = orjson.dumps(
+            [names, [(entry["step"], entry["prompt"], entry["engine"]) for entry in trace]]
+        )
         if requests not in self._shared:
             last = {entry["step"]: entry for entry in trace}
             parts = {
@@ -104,11 +110,8 @@ class RecordMaker:
             }
             self._shared[requests] = {**parts, "attempts": attempts_of(trace)}
         shared = self._shared[requests]
-        parameters = {
-            entry["step"]: {name: entry[name] for name in PARAMETERS if name in entry} for entry in trace
-        }
         return {
-            "anchor": {"id": anchor.id, "kind": anchor.kind, "weight": anchor.weight},
+            "anchor": {"id": anchor.id, "kind": anchor.kind, "weight": float(anchor.weight)},
             "prompt": shared["prompt"],
             "engine": shared["engine"],
             "parameters": parameters,

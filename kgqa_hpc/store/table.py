@@ -93,7 +93,7 @@ class Table:
         lower, upper = offsets[0], offsets[-1]
         chunk = data.chunks[0] if data.chunks else CHUNK_BYTES
         starts = range(lower - lower % chunk, upper, chunk)
-        blocks = (data[max(lower, at) : min(upper, at + chunk)].tobytes() for at in starts)
+        blocks = (data[max(lower, at) : min(upper, at + chunk)] for at in starts)
         at, window = lower, memoryview(b"")
         for begin, end in pairwise(offsets):
             while at + len(window) < end:
