@@ -69,7 +69,7 @@ class Settings(BaseModel):
 
     `paths` names the keys that hold files or folders. Relative paths are resolved against the configuration's folder
     (`base` of the validation context); the fingerprint contains the files' contents, not their paths. `package` is
-    the optional package that the entry needs; `elsewhere` says of keys that are none of these where they belong.
+    the optional package that the entry needs; `elsewhere` maps keys that users look for here in vain to their sections.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True, serialize_by_alias=True)

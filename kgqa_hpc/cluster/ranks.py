@@ -187,7 +187,7 @@ class Mpi(NamedTuple):
 
     @property
     def family(self) -> str:
-        """The name that a launcher and a library must share, so that the launcher can start its processes."""
+        """Family of compatible versions: a launcher starts the processes of libraries of its own family."""
         if self.name == "Open MPI":
             return f"Open MPI {self.version.split('.')[0]}"
         return "MPICH"

@@ -290,11 +290,11 @@ def _step_problems(settings: StepSettings, available: set[str], key: Key) -> Ite
     if asking and settings.prompt is None:
         yield (*key, "prompt"), f"is missing: step {use} has no prompt of its own"
     if not asking and settings.prompt is not None:
-        yield (*key, "prompt"), f"step {use} asks nobody and takes no prompt"
+        yield (*key, "prompt"), f"step {use} asks no model and takes no prompt"
     if settings.later_prompts and (not asking or step.turns < 2):
         yield (*key, "later_prompts"), f"step {use} does not ask in turns"
     if not asking and settings.temperature is not None:
-        yield (*key, "temperature"), f"step {use} asks nobody and takes no temperature"
+        yield (*key, "temperature"), f"step {use} asks no model and takes no temperature"
 
 
 def _variant_problems(config: RunConfig) -> Iterator[tuple[Key, str]]:

@@ -208,7 +208,7 @@ def _count_booleans(schema: Schema) -> int:
 
 
 def _formed(text: str, form: TextForm, least: int, most: int, draw: Draw) -> str:
-    """The text brought into a form, with the same length if possible."""
+    """The text with a beginning and an end of the form, without its forbidden letters, of the same length if it can."""
     begin, end = draw.choose(form.begins), draw.choose(form.ends) if form.ends else ""
     remaining = len(begin) + len(end)
     length = min(max(len(text), remaining + form.least, least), most) - remaining

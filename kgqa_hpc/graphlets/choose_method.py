@@ -118,13 +118,13 @@ class Costs:
         return way_of(structure, self.affordable) or STRUCTURES[structure]
 
     def stream(self, structure: int, draws: float) -> float:
-        """A stream: root weights, about one more pass if the structure needs a pass, and draws."""
+        """Seconds of a stream of draws: the weights of its roots, a pass if the structure needs it, and the draws."""
         form = self.form(structure)
         setup = self.slots * ROW_SETUP_RATE + (self.passes[form.needs] if form.needs else 0.0)
         return setup + draws * DRAW_RATES[form.family]
 
     def drawing(self, assignments: Iterable[Assignment]) -> float:
-        """All draws; shapes that share a stream wait for the longest of them."""
+        """Seconds of all draws; shapes that share a stream wait for the longest of them."""
         planned: dict[int, float] = {}
         for a in assignments:
             planned[a.structure] = max(planned.get(a.structure, 0.0), a.draws)

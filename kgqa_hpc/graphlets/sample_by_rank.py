@@ -252,7 +252,7 @@ def _go_through(
     ranks: Mapping[int, np.ndarray],
     occurrences: Occurrences,
 ) -> np.ndarray:
-    """Count the blocks of a window and look up the ranks in them; returns their occurrences by shape.
+    """Count the graphlets in the blocks of a window and look up those with the wanted ranks; returns counts by shape.
 
     `before`: occurrences in earlier windows.
     """

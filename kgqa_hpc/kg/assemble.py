@@ -261,7 +261,7 @@ class _Batches:
         return codes, (default,) if default is not None and names == [""] else tuple(names), properties
 
     def place(self, row: int) -> tuple[str, str]:
-        """File and line of a row, counted over all batches, as errors say them."""
+        """File and line of a row for an error message; `row` is counted over all batches."""
         batch = bisect_right(self._starts, row) - 1
         file, line_of = self._batches[batch]
         return file, f"line {line_of(int(row) - self._starts[batch]):,}"

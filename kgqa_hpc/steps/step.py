@@ -107,7 +107,7 @@ class Step:
 
     def compute(self, item: Item) -> Outcome:
         """Do the work of a step without a prompt, and return the outcome."""
-        raise TypeError(f"step {self.name} asks nobody and does not say what it computes")
+        raise TypeError(f"step {self.name} asks no model and does not say what it computes")
 
     @classmethod
     def objection(cls, verdict: Mapping[str, Any]) -> str | None:

@@ -95,8 +95,8 @@ class ShardQueue:
                 return None
             name = self._todo[0]
             if name in self._claimed:
-                # Claimed by this process: offer the shard again only after its release. Not even when the lease was
-                # lost: this worker may not know yet, and must not open a shard twice.
+                # Claimed by this process: offer the shard again only after its release, even if the lease was lost,
+                # because the worker may not have noticed yet and must not open a shard twice.
                 if not self._drop_if_done() and self._claimed[name].nonce not in self.leases.held:
                     del self._claimed[name]
             elif self._not_before.get(name, 0.0) > time.monotonic():

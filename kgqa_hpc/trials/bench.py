@@ -52,7 +52,7 @@ def bench(
     steps = config.passes[0].steps
     if not any(STEPS.get(step.use).asks_with(step) for step in steps):
         raise InputError(
-            f"step {steps[0].label} asks nobody, so there is nothing to measure",
+            f"step {steps[0].label} asks no model, so there is nothing to measure",
             "name a configuration whose steps ask an engine",
         )
     with tempfile.TemporaryDirectory(prefix="kgqa-bench-") as scratch, trial_log() as log:

@@ -42,7 +42,7 @@ Mode = Literal["grammar", "gbnf", "json_schema", "json_object", "none"]
 VERSION_S = 5.0
 JSON = {"Content-Type": "application/json"}
 _OVERLOADED = {429, 503, 529}
-# Codes of a refusal by the provider's filter, which is the answer to this prompt.
+# Error codes of a provider's content filter: a refusal of this prompt, not a failure of the server.
 _FILTERED = re.compile(
     r"content_filter|content_policy|responsibleaipolicy|moderation|flagged|data_inspection_failed",
     re.IGNORECASE,

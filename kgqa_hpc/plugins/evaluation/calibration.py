@@ -62,7 +62,7 @@ def calibrate(ratings: Ratings, verdicts: Verdicts, *, width: float = 0.10, seed
         }
         for j, name in enumerate(verdicts.judges)
     }
-    # Planned for the widest interval (balanced, agreement by chance), and for the agreement each judge showed.
+    # Ratings needed: in the worst case (balanced classes, agreement by chance), and at the agreement of each judge.
     errors = {name: measures["kappa_error"] for name, measures in judges.items()}
     planned = {
         name: {

@@ -217,7 +217,8 @@ class HetionetSettings(SourceSettings):
     edges: Files | None = Field(None, description="The SIF file: source, metaedge, target.")
     metaedges: str | None = Field(None, description="metaedges.tsv, the names of a SIF file's edge types.")
     properties: list[str] = Field(
-        default_factory=list, description="Members of `data` to keep, and an edge's direction (JSON only)."
+        default_factory=list,
+        description="Members of `data` to keep, or `direction` for that of an edge (JSON only).",
     )
     paths = ("path", "nodes", "edges", "metaedges")
 
