@@ -56,6 +56,24 @@ def test_all_that_is_missing_is_told_at_once_each_with_its_key(tmp_path: Path) -
         assert any(f": {key}: " in line and word in line for line in text.split("\n")), (key, text)
 
 
+def test_a_column_that_no_record_has_is_told_together_with_wrong_settings(tmp_path: Path) -> None:
+    path = records(
+        tmp_path,
+        seeds=7,
+        dataset={"order": "lenght", "split": {"by": "topic", "shares": {"a": 0.5, "b": 0.5}}},
+    )
+    with pytest.raises(ConfigError) as caught:
+        load_ready(path)
+    for key in ("seeds", "dataset.order", "dataset.split.by"):
+        assert f"{path}: {key}: " in caught.value.message, key
+    kindless = json.loads(path.read_text()) | {"anchors": {"kind": "recrods"}}
+    path.write_text(json.dumps(kindless))
+    with pytest.raises(ConfigError) as caught:
+        load_ready(path)
+    assert "anchors" in caught.value.message
+    assert "dataset.order" not in caught.value.message  # the columns of the kind are unknown
+
+
 def test_what_is_wrong_and_what_is_missing_are_told_together(tmp_path: Path) -> None:
     path = written(
         tmp_path,

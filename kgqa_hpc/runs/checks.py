@@ -42,8 +42,10 @@ def load_ready(path: Path, added_judges: Collection[str] = ()) -> RunConfig:
     data, base = plain_config(path), path.resolve().parent
     config, lines = check_config(data, base, added_judges)
     if config is None or lines:
-        unloadable = _prompt_problems([config]) if config else {}
-        lines += [*missing(data, base), *unloadable]
+        further = [*_prompt_problems([config]), *dict(_column_problems(config))] if config else []
+        if any(line.startswith("anchors") for line in lines):  # the columns of their kind are unknown
+            further = [line for line in further if not line.startswith("dataset.")]
+        lines += [*missing(data, base), *further]
         raise ConfigError("\n".join(f"{path}: {line}" for line in lines), GUIDE)
     require_ready(config, str(path))
     return config
@@ -128,6 +130,8 @@ def _prompt_problems(configs: Sequence[RunConfig]) -> dict[str, str]:
 
 def _column_problems(config: RunConfig) -> Iterator[tuple[str, str]]:
     """Settings of `dataset:` that name a column which no record will have; merge would fail after all requests."""
+    if any(step.use == REFUSED for step in config.steps):
+        return
     declared = [kind_of(config).columns, *(STEPS.get(step.use).columns_for(step) for step in config.steps)]
     names = {column.name for column in chain(*declared)}
     decided_later = {"accepted", "reason", "split"}
