@@ -10,7 +10,7 @@ A graph in memory and an engine function are written to files in RUN/inputs. The
 import hashlib
 import inspect
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -90,20 +90,31 @@ NODE_TYPE, EDGE_TYPE = "entity", "related_to"  # of a networkx graph that states
 def graph_section(value: Any, files: dict[str, bytes]) -> Any:
     """The `graph:` section for settings, a mapping (nodes and edges may be frames), frames, or a networkx graph.
 
-    Frames are added to `files`, the contents of RUN/inputs by name.
+    Frames are added to `files`, the contents of RUN/inputs by name. Attributes of a networkx graph give names and
+    types as in GraphML (kg/sources/graphml.py); a multigraph's edge without a type has its key as type.
     """
     if hasattr(value, "number_of_nodes"):
         import pandas as pd
 
-        # `name` and `type` are attributes of its nodes, `type` of its edges.
+        from kgqa_hpc.kg.sources.graphml import EDGE_TYPES, NAMES, NODE_TYPES
+
         nodes = [
-            {**data, "id": node, "name": data.get("name", node), "type": data.get("type", NODE_TYPE)}
+            {
+                **data,
+                "id": node,
+                "name": _stated(data, NAMES, node),
+                "type": _stated(data, NODE_TYPES, NODE_TYPE),
+            }
             for node, data in value.nodes(data=True)
         ]
-        edges = [
-            {**data, "source_id": source, "target_id": target, "type": data.get("type", EDGE_TYPE)}
-            for source, target, data in value.edges(data=True)
-        ]
+        edges = []
+        for source, target, *keys, data in value.edges(
+            data=True, **({"keys": True} if value.is_multigraph() else {})
+        ):
+            key = next((key for key in keys if isinstance(key, str)), EDGE_TYPE)
+            edges.append(
+                {**data, "source_id": source, "target_id": target, "type": _stated(data, EDGE_TYPES, key)}
+            )
         value = {"nodes": pd.DataFrame(nodes), "edges": pd.DataFrame(edges)}
     if isinstance(value, tuple) and len(value) == 2:
         value = {"nodes": value[0], "edges": value[1]}
@@ -120,6 +131,11 @@ def graph_section(value: Any, files: dict[str, bytes]) -> Any:
         **section,
         **{key: f"{_MARK}{key}.csv" for key in frames},
     }
+
+
+def _stated(data: Mapping[str, Any], names: Iterable[str], default: Any) -> Any:
+    """The first of the attributes `names` that a node or edge has."""
+    return next((data[name] for name in names if data.get(name) is not None), default)
 
 
 def engine_section(value: Any, files: dict[str, bytes]) -> Any:

@@ -8,6 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import networkx
 import pandas as pd
 import pytest
 import yaml
@@ -58,6 +59,21 @@ def test_frames_a_function_and_objects_become_a_dataset(tmp_path: Path) -> None:
     frame = run.dataset.to_pandas()
     assert frame["question"].tolist() == ["Node 1 touches node 2."] * 4
     assert frame["provenance"][0]["engine"]["generate"]["model"] == "answer"
+
+
+def test_a_networkx_graph_gives_names_and_types_as_its_graphml_does(tmp_path: Path) -> None:
+    graph = networkx.MultiDiGraph()
+    graph.add_node("d1", label="aspirin", category="drug")
+    graph.add_node("p1", title="COX-1", kind="protein")
+    graph.add_edge("d1", "p1", key="inhibits")
+    graph.add_edge("d1", "p1", relation="binds")
+    graph.add_edge("p1", "x", predicate="part of")
+    inputs = _run(tmp_path / "run", graph=graph).create().path / "inputs"
+    nodes = pd.read_csv(inputs / "nodes.csv").set_index("id")
+    assert nodes.loc["d1", ["name", "type"]].tolist() == ["aspirin", "drug"]
+    assert nodes.loc["p1", ["name", "type"]].tolist() == ["COX-1", "protein"]
+    assert nodes.loc["x", ["name", "type"]].tolist() == ["x", "entity"]
+    assert pd.read_csv(inputs / "edges.csv")["type"].tolist() == ["inhibits", "binds", "part of"]
 
 
 def test_a_function_judges_a_finished_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -34,9 +34,9 @@ from kgqa_hpc.kg.tables import Buffer
 from kgqa_hpc.terminal import note
 from kgqa_hpc.text.streams import TextStream, refuse_other_encodings
 
-_NAMES = ("name", "label", "title", "entity_name", "entity_id", "displayname")
-_NODE_TYPES = ("type", "kind", "labels", "node_type", "entity_type", "category", "class")
-_EDGE_TYPES = ("type", "kind", "relation", "relationship", "predicate", "label", "edge_type", "edge label")
+NAMES = ("name", "label", "title", "entity_name", "entity_id", "displayname")
+NODE_TYPES = ("type", "kind", "labels", "node_type", "entity_type", "category", "class")
+EDGE_TYPES = ("type", "kind", "relation", "relationship", "predicate", "label", "edge_type", "edge label")
 _NAME, _TYPE = 0, 1  # columns beside the properties, which have their names
 _LAST_RANK = 99  # of the XML attributes label and labels
 _Value = tuple[int, str, str]  # rank, text and attribute ("" for an attribute of the XML element)
@@ -70,9 +70,9 @@ class GraphMl:
 def add_graphml(
     assembly: Assembly,
     path: Path,
-    names: Iterable[str] = _NAMES,
-    node_types: Iterable[str] = _NODE_TYPES,
-    edge_types: Iterable[str] = _EDGE_TYPES,
+    names: Iterable[str] = NAMES,
+    node_types: Iterable[str] = NODE_TYPES,
+    edge_types: Iterable[str] = EDGE_TYPES,
 ) -> None:
     """Add the nodes and edges of a file, in its order; an undirected edge points as it is written.
 
