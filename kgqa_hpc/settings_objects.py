@@ -90,39 +90,20 @@ NODE_TYPE, EDGE_TYPE = "entity", "related_to"  # of a networkx graph that states
 def graph_section(value: Any, files: dict[str, bytes]) -> Any:
     """The `graph:` section for settings, a mapping (nodes and edges may be frames), frames, or a networkx graph.
 
-    Frames are added to `files`, the contents of RUN/inputs by name. Attributes of a networkx graph give names and
-    types as in GraphML (kg/sources/graphml.py); a multigraph's edge without a type has its key as type.
+    The `source` of a mapping may be a networkx graph, too. Frames are added to `files`, the contents of RUN/inputs by
+    name.
     """
-    if hasattr(value, "number_of_nodes"):
-        import pandas as pd
-
-        from kgqa_hpc.kg.sources.graphml import EDGE_TYPES, NAMES, NODE_TYPES
-
-        nodes = [
-            {
-                **data,
-                "id": node,
-                "name": _stated(data, NAMES, node),
-                "type": _stated(data, NODE_TYPES, NODE_TYPE),
-            }
-            for node, data in value.nodes(data=True)
-        ]
-        edges = []
-        for source, target, *keys, data in value.edges(
-            data=True, **({"keys": True} if value.is_multigraph() else {})
-        ):
-            key = next((key for key in keys if isinstance(key, str)), EDGE_TYPE)
-            edges.append(
-                {**data, "source_id": source, "target_id": target, "type": _stated(data, EDGE_TYPES, key)}
-            )
-        value = {"nodes": pd.DataFrame(nodes), "edges": pd.DataFrame(edges)}
+    settings = dict(value) if isinstance(value, Mapping) else {"source": value}
+    if hasattr(settings.get("source"), "number_of_nodes"):
+        value = {**frames_of(settings.pop("source")), **settings}
     if isinstance(value, tuple) and len(value) == 2:
         value = {"nodes": value[0], "edges": value[1]}
     section = plain("graph", value)
     if not isinstance(section, Mapping):
         raise InputError(
             f"graph: {type(value).__name__} is not a graph",
-            "give settings such as kgqa_hpc.Csv(...), (nodes, edges) as pandas frames, or a networkx graph",
+            "give settings such as kgqa_hpc.Csv(...), pandas frames as (nodes, edges) or {'edges': frame}, "
+            "or a networkx graph",
         )
     frames = {key: section[key] for key in ("nodes", "edges") if hasattr(section.get(key), "to_csv")}
     files |= {f"{key}.csv": frame.to_csv(index=False).encode() for key, frame in frames.items()}
@@ -131,6 +112,29 @@ def graph_section(value: Any, files: dict[str, bytes]) -> Any:
         **section,
         **{key: f"{_MARK}{key}.csv" for key in frames},
     }
+
+
+def frames_of(graph: Any) -> dict[str, Any]:
+    """The nodes and edges of a networkx graph as pandas frames with the columns of CSV files.
+
+    Names and types are in the same attributes as in GraphML (kg/sources/graphml.py); an edge of a multigraph without a
+    type has its key as type.
+    """
+    import pandas as pd
+
+    from kgqa_hpc.kg.sources.graphml import EDGE_TYPES, NAMES, NODE_TYPES
+
+    nodes = [
+        {**data, "id": node, "name": _stated(data, NAMES, node), "type": _stated(data, NODE_TYPES, NODE_TYPE)}
+        for node, data in graph.nodes(data=True)
+    ]
+    edges = []
+    keyed = {"keys": True} if graph.is_multigraph() else {}
+    for source, target, *keys, data in graph.edges(data=True, **keyed):
+        key = next((key for key in keys if isinstance(key, str)), EDGE_TYPE)
+        kind = _stated(data, EDGE_TYPES, key)
+        edges.append({**data, "source_id": source, "target_id": target, "type": kind})
+    return {"nodes": pd.DataFrame(nodes), "edges": pd.DataFrame(edges)}
 
 
 def _stated(data: Mapping[str, Any], names: Iterable[str], default: Any) -> Any:

@@ -68,7 +68,9 @@ def test_a_networkx_graph_gives_names_and_types_as_its_graphml_does(tmp_path: Pa
     graph.add_edge("d1", "p1", key="inhibits")
     graph.add_edge("d1", "p1", relation="binds")
     graph.add_edge("p1", "x", predicate="part of")
-    inputs = _run(tmp_path / "run", graph=graph).create().path / "inputs"
+    run = _run(tmp_path / "run", graph={"source": graph, "min_degree": 0})
+    assert run.config.graph.min_degree == 0
+    inputs = run.create().path / "inputs"
     nodes = pd.read_csv(inputs / "nodes.csv").set_index("id")
     assert nodes.loc["d1", ["name", "type"]].tolist() == ["aspirin", "drug"]
     assert nodes.loc["p1", ["name", "type"]].tolist() == ["COX-1", "protein"]
