@@ -13,6 +13,7 @@ import time
 import traceback
 from collections.abc import Callable, Mapping
 from contextlib import closing, suppress
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +27,6 @@ from kgqa_hpc.runs.trust import require_agreed, shown
 from kgqa_hpc.status import log_files, snapshot
 from kgqa_hpc.status.pass_totals import money
 from kgqa_hpc.store.cleanup import time_at
-from kgqa_hpc.store.fingerprint import ResultOrigin
 from kgqa_hpc.store.lease import Heartbeat
 from kgqa_hpc.store.partition import ShardsManifest, read_shards_manifest
 from kgqa_hpc.store.run_folder import RunFolder
@@ -144,8 +144,6 @@ def _work_through(
     failed, complete = True, False
     try:
         session.check, session.shards = check, _await_shards(run, reporter, stop)
-        sections = run.manifest().sections
-        session.origins = {entry.name: ResultOrigin.of(sections, entry.name) for entry in config.passes}
         complete = _all_passes(session, lead)
         failed = False
     finally:
@@ -201,10 +199,7 @@ def _gpus_per_worker(config: RunConfig) -> int:
 
 def _facts(world: World) -> dict[str, Any]:
     return {
-        "rank": world.rank,
-        "size": world.size,
-        "local_rank": world.local_rank,
-        "launcher": world.launcher,
+        **asdict(world),
         "host": socket.gethostname(),
         **log_files.place(),
         "pid": os.getpid(),
