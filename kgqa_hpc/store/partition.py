@@ -134,9 +134,13 @@ def partition(run: RunFolder, shard_size: int, stopped: Callable[[], bool] = lam
     An existing partition is kept whatever `shard_size` is, because results refer to it. Corrupt shards go to
     quarantine and are written again. When `stopped()` is true it ends at once; finished shards stay. Raises
     StoppedEarly; FingerprintMismatch if the shards were cut from another anchors.h5; CorruptFile if
-    anchors.h5 is damaged; DiskFull, StoreError.
+    anchors.h5 is damaged or another run's; DiskFull, StoreError, also if it is missing.
     """
-    header = _anchors_header(run)
+    if not atomic.exists(run.anchors):
+        raise StoreError(f"{run.anchors}: no such file", f"sample first: kgqa sample {shell_word(run.path)}")
+    header = sealed.read_header(run.anchors, ANCHORS)
+    with canonical.curing(f"kgqa sample {shell_word(run.path)} sets it aside and draws this run's"):
+        fingerprint.require_origin(run.anchors, header, fingerprint.anchors_origin(run.manifest().sections))
     rounds, manifest = _rounds(header), None
     try:
         manifest = read_shards_manifest(run)
@@ -207,16 +211,6 @@ def _size_in_use(run: RunFolder, anchors_sha256: str) -> int | None:
         if header.get("anchors_sha256") == anchors_sha256 and isinstance(header.get("shard_size"), int):
             return int(header["shard_size"])
     return None
-
-
-def _anchors_header(run: RunFolder) -> dict[str, Any]:
-    """The header of the run's anchors.h5. Raises StoreError if it is missing, CorruptFile if it is another run's."""
-    if not atomic.exists(run.anchors):
-        raise StoreError(f"{run.anchors}: no such file", f"sample first: kgqa sample {shell_word(run.path)}")
-    header = sealed.read_header(run.anchors, ANCHORS)
-    with canonical.curing(f"kgqa sample {shell_word(run.path)} sets it aside and draws this run's"):
-        fingerprint.require_origin(run.anchors, header, fingerprint.anchors_origin(run.manifest().sections))
-    return header
 
 
 def load_shard(run: RunFolder, manifest: ShardsManifest, name: str) -> list[dict[str, Any]]:
