@@ -16,7 +16,6 @@ from pydantic import (
     PrivateAttr,
     SerializeAsAny,
     ValidationError,
-    ValidationInfo,
     model_validator,
 )
 
@@ -37,8 +36,9 @@ _PLACEHOLDERS = {"anchors": {"kind": "graphlet"}, "engine": {"kind": "scripted"}
 GUIDE = "see docs/reference/config.md"
 
 
-def _anchors(value: Any, info: ValidationInfo) -> Any:
-    return section(KINDS, "kind", value, (info.context or {}).get("base"), "graphlet")
+_ANCHORS = BeforeValidator(
+    lambda value, info: section(KINDS, "kind", value, (info.context or {}).get("base"), "graphlet")
+)
 
 
 class RunConfig(Settings):
@@ -55,7 +55,7 @@ class RunConfig(Settings):
     graph: SerializeAsAny[GraphConfig] | None = Field(
         None, description="Knowledge graph; default: the bundled one, if the anchors need one."
     )
-    anchors: Annotated[SerializeAsAny[KindSettings], BeforeValidator(_anchors)] = Field(
+    anchors: Annotated[SerializeAsAny[KindSettings], _ANCHORS] = Field(
         description="Evidence of questions, and how much of it; default: graphlets."
     )
     prompts: PromptConfig = Field(PromptConfig(), description="Prompts of the steps.")
