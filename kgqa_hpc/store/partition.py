@@ -229,17 +229,17 @@ def stream_shard(run: RunFolder, manifest: ShardsManifest, name: str) -> Iterato
     piece = _piece(_rounds(sealed.read_header(run.anchors, ANCHORS)), manifest.shard_size, position)
     if piece is None:
         raise CorruptFile(f"{run.shards_manifest}: lists {name}, for which {run.anchors} has no anchors")
-    with ExitStack() as stack:
-        shard = None
-        if piece.intact(run) is not None:
-            try:
-                shard = stack.enter_context(AnchorsFile(path, SHARD))
-            except MissingFile:  # another process has just moved it to quarantine
-                pass
-            except CorruptFile as problem:
-                cleanup.quarantine(run.quarantine, path, problem.message)
-        if shard is None:
-            with AnchorsFile(run.anchors) as anchors:
-                piece.write(run, list(anchors.rows(piece.start, piece.stop)))
-            shard = stack.enter_context(AnchorsFile(path, SHARD))
+    shard = None
+    if piece.intact(run) is not None:
+        try:
+            shard = AnchorsFile(path, SHARD)
+        except MissingFile:  # another process has just moved it to quarantine
+            pass
+        except CorruptFile as problem:
+            cleanup.quarantine(run.quarantine, path, problem.message)
+    if shard is None:
+        with AnchorsFile(run.anchors) as anchors:
+            piece.write(run, list(anchors.rows(piece.start, piece.stop)))
+        shard = AnchorsFile(path, SHARD)
+    with shard:
         yield shard.rows()
