@@ -12,7 +12,6 @@
 
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self
@@ -21,7 +20,7 @@ from kgqa_hpc import settings_objects, stages
 from kgqa_hpc.config import RunConfig, parse_config, plain_config
 from kgqa_hpc.dataset.accounting import Accounting
 from kgqa_hpc.dataset.files import read_accounting, read_records
-from kgqa_hpc.errors import InputError
+from kgqa_hpc.errors import InputError, StoreError
 from kgqa_hpc.runs import add_pass, added_judges, change_dataset, open_run
 from kgqa_hpc.runs.checks import accept_recorded, noting_refusal, require_ready, require_server
 from kgqa_hpc.settings_objects import plain
@@ -163,39 +162,33 @@ class Run:
         partial: bool = False,
         published: bool = False,
         dask: str | None = None,
+        shared: bool = False,
         as_recorded: bool = False,
         **changes: Any,
-    ) -> Accounting:
-        """Apply `changes` to `dataset:` keys, then assemble the dataset; returns its accounting.
+    ) -> Accounting | None:
+        """Apply `changes` to `dataset:` keys ({"split.by": "nodes"}), then assemble the dataset; return its accounting.
 
+        With `shared`, several processes take part; None except in the process that wrote the dataset.
         If the run refused its last configuration, changes or `as_recorded` are required.
         Raises InputError for a change that is invalid or does not fit the records; then nothing is changed or merged.
         """
-        with self.changed_dataset(changes):
-            if as_recorded:
-                accept_recorded(RunFolder.open(self.path))
-            return stages.merge(self.path, partial=partial, published=published, dask=dask)
-
-    @contextmanager
-    def changed_dataset(self, changes: Mapping[str, Any]) -> Iterator[RunConfig]:
-        """Context with changed keys of `dataset:`; after an InputError the keys have their earlier values again."""
         before = self.config.plain()["dataset"] if changes else {}
+        requested = change_dataset(self.path, changes) if changes else self.config
+        if changes or as_recorded:
+            accept_recorded(RunFolder.open(self.path))
         try:
-            yield self.change_dataset(changes)
+            counts = stages.merge(self.path, partial=partial, published=published, dask=dask, shared=shared)
         except InputError:
-            self.change_dataset(before)
+            if changes:
+                change_dataset(self.path, before)
             raise
-
-    def change_dataset(self, changes: Mapping[str, Any]) -> RunConfig:
-        """Change keys of `dataset:` for the next merge, {"split.by": "nodes"}, and return the configuration.
-
-        Raises ConfigError, changing nothing.
-        """
-        if not changes:
-            return self.config
-        changed = change_dataset(self.path, changes)
-        accept_recorded(RunFolder.open(self.path))
-        return changed
+        if self.config.dataset != requested.dataset:
+            dataset = self.path / "dataset"
+            raise StoreError(
+                f"{self.path}: another merge has changed dataset: meanwhile; {dataset} follows its settings",
+                "merge again with yours when it has ended",
+            )
+        return counts
 
     def judge(
         self, prompt: str | Path, *, engine: Any = None, name: str | None = None, trust: bool = False

@@ -136,20 +136,14 @@ class Problem(NamedTuple):
     value: Any
 
 
-class Problems:
-    """Collector of all errors in a configuration, each a sentence that begins with its key."""
+def line(key: Key, text: str) -> str:
+    """A problem as a sentence that begins with its key, with dots."""
+    return f"{'.'.join(map(str, key))}: {text}" if key else text
 
-    def __init__(self) -> None:
-        self.lines: list[str] = []
 
-    def add(self, key: Key, text: str) -> None:
-        dotted = ".".join(str(part) for part in key)
-        self.lines.append(f"{dotted}: {text}" if dotted else text)
-
-    def add_all(self, key: Key, model: type[BaseModel], problem: ValidationError) -> None:
-        """Add all errors of a failed validation of `model` at `key`."""
-        for entry in problems_of(problem):
-            self.add((*key, *entry.key), sentence(model, entry))
+def lines_of(model: type[BaseModel], problem: ValidationError, key: Key = ()) -> list[str]:
+    """A line for each error of a failed validation of `model`, whose keys stand below `key`."""
+    return [line((*key, *entry.key), sentence(model, entry)) for entry in problems_of(problem)]
 
 
 def section(

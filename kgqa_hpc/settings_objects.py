@@ -21,7 +21,7 @@ from kgqa_hpc.anchors import KINDS
 from kgqa_hpc.engines.registry import ENGINES
 from kgqa_hpc.errors import ConfigError, FingerprintMismatch, InputError
 from kgqa_hpc.kg.sources import SOURCES
-from kgqa_hpc.settings import Problems, section
+from kgqa_hpc.settings import lines_of, section
 from kgqa_hpc.steps import STEPS
 from kgqa_hpc.store.atomic import make_folder, write_file
 from kgqa_hpc.store.run_folder import RunFolder
@@ -60,9 +60,8 @@ def factory(name: str) -> Callable[..., Any]:
         try:
             return section(registry, by, data)
         except ValidationError as problem:
-            problems = Problems()
-            problems.add_all((entry,), BaseModel, problem)
-            raise ConfigError("\n".join(problems.lines), "see docs/reference/config.md") from None
+            lines = lines_of(BaseModel, problem, (entry,))
+            raise ConfigError("\n".join(lines), "see docs/reference/config.md") from None
 
     make.__name__ = make.__qualname__ = name
     make.__doc__ = f"Settings of {registry.what} {entry}; see docs/reference/config.md."

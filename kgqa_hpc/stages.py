@@ -116,33 +116,24 @@ def merge(
     partial: bool = False,
     published: bool = False,
     dask: str | None = None,
-) -> Accounting:
+    shared: bool = False,
+) -> Accounting | None:
     """Assemble `dataset/` and return its accounting. `dask`: scheduler address of a cluster to use, or "slurm".
 
-    Raises InputError if the run refused the last configuration given for it (runs/checks.py).
+    With `shared`, several processes take part; None except in the process that wrote the dataset. Raises InputError if
+    the run refused the last configuration given for it (runs/checks.py).
     """
-    from kgqa_hpc.dataset.merge import merge as merge_results
+    from kgqa_hpc.dataset import merge as room
     from kgqa_hpc.dataset.staging import stage_by_dask
 
-    run = _mergeable(folder)
-    staging = nullcontext(None) if dask is None else stage_by_dask(dask)
-    with stage_progress() as progress, staging as stage:
-        return merge_results(run, partial=partial, published=published, progress=progress, stage=stage)
-
-
-def _mergeable(folder: Path) -> RunFolder:
     run, config = open_run(folder)
     require_no_refusal(run)
     require_same_code(run, config)
-    return run
-
-
-def merge_shared(folder: Path, *, published: bool = False) -> Accounting | None:
-    """Take part in a merge by several processes; the process that wrote the dataset returns its accounting."""
-    from kgqa_hpc.dataset.merge import merge_shared as share
-
-    with stage_progress() as progress:
-        return share(_mergeable(folder), published=published, progress=progress)
+    staging = nullcontext(None) if dask is None else stage_by_dask(dask)
+    with stage_progress() as progress, staging as stage:
+        if shared:
+            return room.merge_shared(run, published=published, progress=progress)
+        return room.merge(run, partial=partial, published=published, progress=progress, stage=stage)
 
 
 def report(folder: Path, threads: int | None = None, *, all_records: bool = False) -> Path:

@@ -80,7 +80,7 @@ def _further(run: RunFolder, config: RunConfig, stopped: Callable[[float], bool]
         if not _ended(run, config):
             try:
                 rounds = [*_rounds(run), _decide(run, present)]
-            except (CorruptFile, _Unfinished):
+            except CorruptFile:
                 return True  # a damaged result is in quarantine: its shard is processed again first
             document = {"format": f"kgqa-{KIND}", "version": 1, "rounds": rounds}
             write_document(run.path / "target.json", document)
@@ -97,10 +97,6 @@ def _grow(run: RunFolder, size: int, *, trust: bool = False) -> None:
     except InputError:
         if (size_of(run_config(run)) or 0) < size:
             raise
-
-
-class _Unfinished(Exception):
-    """The sample has unfinished items, so the target cannot be decided."""
 
 
 def finish_growth(folder: Path, *, trust: bool = False) -> None:
@@ -123,7 +119,7 @@ def _pending_size(run: RunFolder) -> int | None:
 
 
 def _decide(run: RunFolder, config: RunConfig) -> dict[str, Any]:
-    """The decision after a finished sample, as plain data. Raises CorruptFile, _Unfinished."""
+    """The decision after a finished sample, as plain data. Raises CorruptFile."""
     assert config.target is not None
     now = _standing(run, config)
     size, why = next_size(config.target, now)
@@ -149,7 +145,7 @@ def _standing(run: RunFolder, config: RunConfig) -> Standing:
 
     work = open_work(run)
     if work.missing:
-        raise _Unfinished
+        raise CorruptFile(f"{run.path}: a result was set aside; its shard is not done again yet")
     scratch = run.path / ".target"
     shutil.rmtree(scratch, ignore_errors=True)
     make_folder(scratch)

@@ -51,19 +51,24 @@ class _ToTerminal(logging.Handler):
         print(plain(self.format(record)), file=sys.stderr, flush=True)
 
 
-class _Bars:
-    """Progress bars, one for each key, from the first call of `show` on; not `drawn` in a log and by quiet commands."""
+class Progress:
+    """Progress display of a run: `update(ended, total, words)`, with further text in `words`. Not thread-safe.
 
-    def __init__(self, requested: bool | None) -> None:
-        self.drawn = not _quiet and (sys.stderr.isatty() if requested is None else requested)
+    `drawn`: it shows bars, one for each key from the first call of `show` on; not in a log and by quiet commands.
+    """
+
+    def __init__(self, interactive: bool | None = None) -> None:
+        self.drawn = not _quiet and (sys.stderr.isatty() if interactive is None else interactive)
         self.tasks: dict[str, Any] = {}
-        self._bar: Any = None
+        self._bars: Any = None
+        self._last_line = -LINE_EVERY
+        self._last_text = ""
 
     def show(self, key: str, done: int, total: int, words: str) -> None:
-        if self._bar is None:
+        if self._bars is None:
             from rich.console import Console
             from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
-            from rich.progress import Progress as Bar
+            from rich.progress import Progress as Bars
 
             columns = (
                 BarColumn(),
@@ -71,29 +76,16 @@ class _Bars:
                 TimeRemainingColumn(),
                 TextColumn("{task.description}"),
             )
-            self._bar = Bar(*columns, console=Console(stderr=True), refresh_per_second=2)
-            self._bar.start()
+            self._bars = Bars(*columns, console=Console(stderr=True), refresh_per_second=2)
+            self._bars.start()
         if key not in self.tasks:
-            self.tasks[key] = self._bar.add_task(words, total=total)
-        self._bar.update(self.tasks[key], completed=done, total=total, description=words)
-
-    def stop(self) -> None:
-        if self._bar is not None:
-            self._bar.stop()
-
-
-class Progress:
-    """Progress display of a run: `update(ended, total, words)`, with further text in `words`. Not thread-safe."""
-
-    def __init__(self, interactive: bool | None = None) -> None:
-        self._bars = _Bars(interactive)
-        self._last_line = -LINE_EVERY
-        self._last_text = ""
+            self.tasks[key] = self._bars.add_task(words, total=total)
+        self._bars.update(self.tasks[key], completed=done, total=total, description=words)
 
     def update(self, ended: int, total: int, words: str, *, last: bool = False) -> None:
         now = time.monotonic()
-        if self._bars.drawn:
-            self._bars.show("run", ended, total, words)
+        if self.drawn:
+            self.show("run", ended, total, words)
         elif last or now - self._last_line >= LINE_EVERY:
             self._last_line = now
             text = f"run     {ended:,} of {total:,} items · {words}"
@@ -104,7 +96,11 @@ class Progress:
     def close(self, ended: int, total: int, words: str) -> None:
         """Show the final state of the progress."""
         self.update(ended, total, words, last=True)
-        self._bars.stop()
+        self.stop()
+
+    def stop(self) -> None:
+        if self._bars is not None:
+            self._bars.stop()
 
 
 @contextmanager
@@ -115,7 +111,7 @@ def stage_progress(interactive: bool | None = None) -> Iterator[StageProgress]:
     `SHORT`, first at that time, then every `LINE_EVERY` seconds, and at its end. The work of a label is assumed to
     begin at the previous label's last report.
     """
-    bars = _Bars(interactive)
+    bars = Progress(interactive)
     began = label_began = heard = time.monotonic()
     current, next_line = "", 0.0
 

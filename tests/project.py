@@ -31,6 +31,13 @@ def write_graph(folder: Path, *, nodes: int = 120, edges: int = 420, seed: int =
     write_tables(folder, rows, [(f"N:{a}", f"N:{b}", "relates_to") for a, b in sorted(pairs)])
 
 
+def edit(file: str | Path, old: str, new: str) -> None:
+    """Replace a text that a file holds."""
+    text = Path(file).read_text("utf-8")
+    assert old in text
+    Path(file).write_text(text.replace(old, new), "utf-8")
+
+
 PATHS = CONFIG.replace("kind: graphlet, per_shape: 6", "kind: path, number: 20")  # drawn sooner
 
 

@@ -227,7 +227,7 @@ def test_a_plain_merge_after_a_refused_configuration_says_which_and_merges_nothi
     assert str(file) in refusal.value.message
     assert "--as-recorded" in refusal.value.cure
     with pytest.raises(InputError, match="nothing merged"):
-        stages.merge_shared(run.path)
+        stages.merge(run.path, shared=True)
     assert not (run.path / "dataset").exists()
     assert Run(run.path).merge(as_recorded=True).total.sampled == 2
     assert Run(run.path).merge().total.sampled == 2, "asked for once"
@@ -236,6 +236,10 @@ def test_a_plain_merge_after_a_refused_configuration_says_which_and_merges_nothi
 def test_an_accepted_change_ends_the_refusal(run: Run) -> None:
     with pytest.raises(ConfigError):
         Run.from_config(run.path.parent / "typo.yaml", run.path)
+    with pytest.raises(InputError, match=r"typo\.yaml"):
+        run.merge()
+    with pytest.raises(ConfigError, match="z_scor"):
+        run.merge(z_scor=None)
     with pytest.raises(InputError, match=r"typo\.yaml"):
         run.merge()
     run.merge(z_score=None)

@@ -12,6 +12,7 @@ import pytest
 
 from kgqa_hpc.run import Run
 from tests.command import kgqa
+from tests.project import edit
 from tests.servers import QuietHandler, serving
 
 PAGE = Path(__file__).parents[1] / "docs/tutorial/1-own-graph.md"
@@ -26,12 +27,6 @@ def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         (tmp_path / name).write_text(text)
     monkeypatch.chdir(tmp_path)
     return tmp_path
-
-
-def edit(file: str, old: str, new: str) -> None:
-    text = Path(file).read_text()
-    assert old in text
-    Path(file).write_text(text.replace(old, new))
 
 
 def refusal(*words: object) -> str:

@@ -8,7 +8,7 @@ import pytest
 from kgqa_hpc.registry import FILE_ENTRIES
 from tests.command import kgqa
 from tests.dataset.conftest import records_of
-from tests.project import write_project
+from tests.project import edit, write_project
 
 CONFIG = """
 plugins: [my_steps.py]
@@ -92,11 +92,6 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def edit(folder: Path, old: str, new: str) -> None:
-    path = folder / "my_steps.py"
-    path.write_text(path.read_text().replace(old, new))
-
-
 def letters(folder: Path) -> set[int]:
     return {record["letters"] for record in records_of(folder / "run/dataset")}
 
@@ -130,7 +125,7 @@ def test_entries_of_a_file_are_listed_with_the_file(folder: Path) -> None:
 
 
 def test_a_section_that_fails_is_one_line_with_its_name(folder: Path) -> None:
-    edit(folder, 'return f"<p', 'return 1 / 0 or f"<p')
+    edit(folder / "my_steps.py", 'return f"<p', 'return 1 / 0 or f"<p')
     refused = kgqa("all", folder / "run.yaml", folder / "run", code=2).stderr
     assert "report section longest_question of my_steps.py failed: ZeroDivisionError" in refused
 
@@ -143,7 +138,7 @@ def test_a_metric_of_a_file_is_scored_beside_the_others(folder: Path) -> None:
     scores = json.loads(kgqa(*words, "--json").stdout)
     assert scores["same_length"] == 1.0
     assert scores["rouge1"] == 0.0
-    edit(folder, "return [float", "return 2 * [float")
+    edit(folder / "my_steps.py", "return [float", "return 2 * [float")
     assert "score metric same_length of my_steps.py gave values of shape (2,)" in kgqa(*words, code=2).stderr
 
 
@@ -158,7 +153,7 @@ def test_a_run_goes_on_with_its_own_copy_where_the_file_is_gone(folder: Path) ->
 
 def test_an_edited_file_is_refused_and_named_until_its_code_is_accepted(folder: Path) -> None:
     kgqa("all", folder / "run.yaml", folder / "run")
-    edit(folder, "len(item", "2 * len(item")
+    edit(folder / "my_steps.py", "len(item", "2 * len(item")
     refused = init(folder)
     assert "entries.my_steps.py.source" in refused
     assert "--accept-changed-code" in refused
@@ -172,7 +167,7 @@ def test_an_edited_file_is_refused_and_named_until_its_code_is_accepted(folder: 
 
 def test_another_change_beside_the_code_is_not_accepted_with_it(folder: Path) -> None:
     kgqa("all", folder / "run.yaml", folder / "run")
-    edit(folder, "len(item", "2 * len(item")
+    edit(folder / "my_steps.py", "len(item", "2 * len(item")
     (folder / "run.yaml").write_text("seed: 8\n" + CONFIG)
     assert "sampling.seed" in init(folder, "--accept-changed-code")
 
@@ -204,7 +199,7 @@ def test_an_unusable_file_is_one_line_with_its_place(folder: Path, text: str | N
 
 
 def test_a_function_that_rejects_is_counted_under_its_name(folder: Path) -> None:
-    edit(folder, "    return {", "    return kgqa_hpc.Reject('too short')\n    return {")
+    edit(folder / "my_steps.py", "    return {", "    return kgqa_hpc.Reject('too short')\n    return {")
     kgqa("all", folder / "run.yaml", folder / "run")
     counts = json.loads((folder / "run/dataset/accounting.json").read_text())
     assert counts["rejected"] == {"length: too short": counts["sampled"]}
@@ -253,7 +248,7 @@ def test_a_source_that_reads_no_graph_is_one_line_with_its_file(folder: Path, bo
 
 
 def test_an_export_that_fails_is_one_line_with_its_file(folder: Path) -> None:
-    edit(folder, "import json", f"{SOURCE.replace('BODY', 'pass')}\nimport json")
+    edit(folder / "my_steps.py", "import json", f"{SOURCE.replace('BODY', 'pass')}\nimport json")
     kgqa("all", folder / "run.yaml", folder / "run")
     refused = kgqa("export", folder / "run", "--to", "cards", "--out", folder / "out", code=2).stderr
     assert "export format cards of my_steps.py failed: LookupError: no card" in refused

@@ -19,7 +19,7 @@ from kgqa_hpc.store import run_folder
 from kgqa_hpc.store.run_folder import RunFolder
 from kgqa_hpc.store.yaml_file import load_yaml
 from tests.command import kgqa
-from tests.project import write_project
+from tests.project import edit, write_project
 from tests.runs import make_run
 
 SERVER = {"kind": "openai", "model": "m", "base_url": "http://node1:8000/v1", "api_key_env": "MY_KEY"}
@@ -39,10 +39,6 @@ def opened(run: RunFolder) -> tuple[RunFolder, dict[str, Any]]:
     return run, run.config()
 
 
-def edit(run: RunFolder, old: str, new: str) -> None:
-    run.config_file.write_text(run.config_file.read_text().replace(old, new))
-
-
 def test_who_makes_a_run_agrees_to_its_servers_and_commands(make: Make) -> None:
     pinned = {"engine.base_url": "http://node1:8000/v1", "engine.api_key_env": "MY_KEY"}
     assert require_agreed(*opened(make(SERVER))) == pinned
@@ -60,7 +56,7 @@ def test_who_adds_a_judge_agrees_to_its_server_and_to_the_variable_that_is_its_d
 @pytest.mark.parametrize(("old", "new"), [("node1", "evil"), ("MY_KEY", "AWS_SECRET_ACCESS_KEY")])
 def test_a_changed_value_is_shown_and_refused_until_somebody_agrees(make: Make, old: str, new: str) -> None:
     run = make(SERVER)
-    edit(run, old, new)
+    edit(run.config_file, old, new)
     with pytest.raises(InputError, match=new) as caught:
         require_agreed(*opened(run))
     assert "--trust-config" in caught.value.cure
@@ -161,7 +157,7 @@ def test_each_dangerous_key_of_each_engine_is_an_effect(kind: str) -> None:
 
 def test_growing_pins_nothing_that_was_not_agreed_to(tmp_path: Path) -> None:
     run = finished_run(tmp_path)
-    edit(run, "kind: scripted", "kind: openai\n  model: m\n  base_url: http://evil:8000/v1")
+    edit(run.config_file, "kind: scripted", "kind: openai\n  model: m\n  base_url: http://evil:8000/v1")
     assert kgqa("extend", run.path, "--per-shape", 9, code=None).returncode != 0
     assert run.manifest().trusted == {}
 

@@ -14,7 +14,7 @@ from typer.core import TyperGroup
 
 from kgqa_hpc import __version__
 from kgqa_hpc.errors import DiskFull, InputError, KgqaError, StoppedEarly
-from kgqa_hpc.registry import Registry, shipped_plugins
+from kgqa_hpc.registry import Registry, first_paragraph, shipped_plugins
 from kgqa_hpc.terminal import LOG, set_up
 from kgqa_hpc.text.plain_text import parse_duration, plain, plain_json
 
@@ -67,7 +67,8 @@ class Verbs(TyperGroup):
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         commands: dict[str, Any] = {name: super(Verbs, self).get_command(ctx, name) for name in MAIN.split()}
         with formatter.section("From a configuration to a dataset"):
-            formatter.write_dl([(name, _first_sentence(verb.help)) for name, verb in commands.items()])
+            texts = {name: first_paragraph(verb.help).split(". ")[0] for name, verb in commands.items()}
+            formatter.write_dl([(name, f"{text.removesuffix('.')}.") for name, text in texts.items()])
         plugins = {
             plugin.SECTION.lower(): " ".join(plugin.ENTRIES.get("commands", ()))
             for plugin in shipped_plugins().values()
@@ -77,10 +78,6 @@ class Verbs(TyperGroup):
         groups["others"] = [name for name in self.list_commands(ctx) if name not in listed]
         with formatter.section("More, by task (kgqa list commands describes each)"):
             formatter.write_dl([(title, ", ".join(names)) for title, names in groups.items() if names])
-
-
-def _first_sentence(text: str | None) -> str:
-    return " ".join((text or "").split(".\n")[0].split(". ")[0].split()).removesuffix(".") + "."
 
 
 app = typer.Typer(

@@ -8,7 +8,7 @@ import typer
 from typer import Argument, Option
 
 from kgqa_hpc.cli.app import AsJson, Config, Run, Threads, TrustConfig, app, print_result, say, seconds
-from kgqa_hpc.errors import InputError, StoreError
+from kgqa_hpc.errors import InputError
 from kgqa_hpc.text.plain_text import shell_word
 
 
@@ -183,28 +183,18 @@ def merge(
     as_json: AsJson = False,
 ) -> None:
     """Assemble RUN/dataset."""
-    from kgqa_hpc import stages
-    from kgqa_hpc.dataset.accounting import Accounting
     from kgqa_hpc.run import Run as AnyRun
-    from kgqa_hpc.runs.checks import accept_recorded
-    from kgqa_hpc.store.run_folder import RunFolder
 
-    counts: Accounting | None
     if shared and (dask or partial):
         raise InputError("--shared goes neither with --dask nor with --partial", "choose one of them")
-    opened = AnyRun(run)
-    with opened.changed_dataset(_dataset_changes(changes or [], config)) as requested:
-        if as_recorded:
-            accept_recorded(RunFolder.open(run))
-        if shared:
-            counts = stages.merge_shared(run, published=format is not None)
-        else:
-            counts = opened.merge(partial=partial, published=format is not None, dask=dask)
-    if opened.config.dataset != requested.dataset:
-        raise StoreError(
-            f"{run}: another merge has changed dataset: meanwhile; {run / 'dataset'} follows its settings",
-            "merge again with yours when it has ended",
-        )
+    counts = AnyRun(run).merge(
+        partial=partial,
+        published=format is not None,
+        dask=dask,
+        shared=shared,
+        as_recorded=as_recorded,
+        **_dataset_changes(changes or [], config),
+    )
     if counts is None:
         say(f"{run / 'dataset'} was written by another process of this merge", aside=True)
     else:
@@ -212,7 +202,7 @@ def merge(
 
 
 def _dataset_changes(pairs: Sequence[str], config: Path | None) -> dict[str, Any]:
-    """The changes that --set KEY=VALUE and --config FILE make to `dataset:`; a value is YAML.
+    """The changes that --set KEY=VALUE and --config FILE make, by `dataset.KEY`; a value is YAML.
 
     Raises InputError; ConfigError when the file is no configuration.
     """
@@ -239,7 +229,7 @@ def _dataset_changes(pairs: Sequence[str], config: Path | None) -> dict[str, Any
             changes[key.removeprefix("dataset.")] = yaml.safe_load(text)
         except yaml.YAMLError:
             raise InputError(f"--set {pair!r}: the value is no YAML", "put it into quotes") from None
-    return changes
+    return {f"dataset.{key}": value for key, value in changes.items()}
 
 
 @app.command()

@@ -16,7 +16,6 @@ from pydantic import (
     PrivateAttr,
     SerializeAsAny,
     ValidationError,
-    ValidationInfo,
     model_validator,
 )
 
@@ -28,7 +27,7 @@ from kgqa_hpc.errors import ConfigError
 from kgqa_hpc.kg.settings import GraphConfig, graph_config
 from kgqa_hpc.kg.sources import SOURCES
 from kgqa_hpc.registry import load_plugin_file
-from kgqa_hpc.settings import Key, KindSettings, Problems, Settings, StepSettings, problems_of, section
+from kgqa_hpc.settings import Key, KindSettings, Settings, StepSettings, line, lines_of, problems_of, section
 from kgqa_hpc.steps import STEPS
 from kgqa_hpc.steps.decision import Decision, decision
 
@@ -37,8 +36,9 @@ _PLACEHOLDERS = {"anchors": {"kind": "graphlet"}, "engine": {"kind": "scripted"}
 GUIDE = "see docs/reference/config.md"
 
 
-def _anchors(value: Any, info: ValidationInfo) -> Any:
-    return section(KINDS, "kind", value, (info.context or {}).get("base"), "graphlet")
+_ANCHORS = BeforeValidator(
+    lambda value, info: section(KINDS, "kind", value, (info.context or {}).get("base"), "graphlet")
+)
 
 
 class RunConfig(Settings):
@@ -55,7 +55,7 @@ class RunConfig(Settings):
     graph: SerializeAsAny[GraphConfig] | None = Field(
         None, description="Knowledge graph; default: the bundled one, if the anchors need one."
     )
-    anchors: Annotated[SerializeAsAny[KindSettings], BeforeValidator(_anchors)] = Field(
+    anchors: Annotated[SerializeAsAny[KindSettings], _ANCHORS] = Field(
         description="Evidence of questions, and how much of it; default: graphlets."
     )
     prompts: PromptConfig = Field(PromptConfig(), description="Prompts of the steps.")
@@ -152,7 +152,7 @@ def parse_config(
     """
     config, lines = check_config(data, base, added_judges)
     if config is None or lines:
-        raise ConfigError("\n".join(f"{where}: {line}" for line in lines), GUIDE)
+        raise ConfigError("\n".join(f"{where}: {text}" for text in lines), GUIDE)
     return config
 
 
@@ -170,17 +170,17 @@ def check_config(
     for file in plugins if isinstance(plugins, list) else ():
         if isinstance(file, str) and base is not None:
             load_plugin_file((base / expanduser(file)).resolve())
-    problems = Problems()
+    lines: list[str] = []
     try:
         data = with_alternatives(data if base is None else with_paths(data, base))
     except ConfigError as problem:
-        problems.add((), problem.message)
+        lines.append(problem.message)
     data = {"anchors": {}, **data, "passes": with_step_defaults(data)}
     if data.get("graph") is not None:
         try:
             data["graph"] = graph_config(data["graph"], base)
         except ConfigError as problem:
-            problems.lines += problem.message.splitlines()
+            lines += problem.message.splitlines()
             data["graph"] = None
     if "engine" not in data and not asks(data["passes"]):
         data["engine"] = {"kind": "scripted"}  # never started
@@ -189,18 +189,17 @@ def check_config(
     try:
         config = RunConfig.model_validate(data, context={"base": base})
     except ValidationError as problem:
-        problems.add_all((), RunConfig, problem)
+        lines += lines_of(RunConfig, problem)
         refused = {entry.key[:4] for entry in problems_of(problem)}
         anchors_known = not any(key[0] == "anchors" for key in refused)
         config = _without(refused, data)
     if config is not None:
         config._added_judges |= frozenset(added_judges)
         further = list(_chain_problems(config, anchors_known))
-        if not problems.lines and not further:
+        if not lines and not further:
             further = [*_variant_problems(config), *_cost_problems(config)]
-        for key, text in further:
-            problems.add(key, text)
-    return config, problems.lines
+        lines += [line(key, text) for key, text in further]
+    return config, lines
 
 
 def _without(refused: Collection[Key], data: dict[str, Any]) -> RunConfig | None:

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import AfterValidator, BeforeValidator, Field, SerializeAsAny, ValidationInfo, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, SerializeAsAny, model_validator
 
 from kgqa_hpc.engines.registry import EngineConfig
 from kgqa_hpc.prompts.files import DOMAIN
@@ -34,15 +34,14 @@ class PromptConfig(Settings):
     )
 
 
-def _step(value: Any, info: ValidationInfo) -> Any:
-    return section(STEPS, "use", value, (info.context or {}).get("base"))
+_STEP = BeforeValidator(lambda value, info: section(STEPS, "use", value, (info.context or {}).get("base")))
 
 
 class PassConfig(Settings):
     """Settings of a pass: a chain of steps that one engine runs over all shards."""
 
     name: Name = Field(description="Name of the pass and its folder of results.")
-    steps: list[Annotated[SerializeAsAny[StepSettings], BeforeValidator(_step)]] = Field(
+    steps: list[Annotated[SerializeAsAny[StepSettings], _STEP]] = Field(
         min_length=1, description="Steps of an item, in order."
     )
     engine: EngineConfig | None = Field(None, description="Engine of this pass; default: the run's.")

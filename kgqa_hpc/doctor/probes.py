@@ -21,6 +21,8 @@ from pathlib import Path
 
 from kgqa_hpc import __version__
 from kgqa_hpc.cluster.ranks import Mpi, launched_by, mismatch, parse_mpi
+from kgqa_hpc.engines.engine import Readiness
+from kgqa_hpc.errors import KgqaError
 
 SPACE_NEEDED = 2 * 2**30  # bytes: a run of the published size takes about 1.5 GB besides the model
 MPI_LABEL = "org.kgqa.mpi"
@@ -43,20 +45,27 @@ class Check:
     needed: bool = False
 
 
-class Fails(Exception):
+class Fails(KgqaError):
     """The failure of a probe, with its cure."""
 
     def __init__(self, detail: str, fix: str, *, needed: bool = False) -> None:
-        super().__init__(detail)
-        self.fix, self.needed = fix, needed
+        super().__init__(detail, fix)
+        self.needed = needed
 
 
-def checked(name: str, probe: Callable[[float], str], timeout: float) -> list[Check]:
-    """The check of a probe, in a list."""
+Probe = Callable[[float], str | Readiness | list[Check]]
+
+
+def checked(name: str, probe: Probe, timeout: float) -> list[Check]:
+    """The checks of a probe; of an error the failed one."""
     try:
-        return [Check(name, True, probe(timeout))]
-    except Fails as problem:
-        return [Check(name, False, str(problem), problem.fix, problem.needed)]
+        answer = probe(timeout)
+    except (KgqaError, ImportError) as problem:
+        detail, fix = getattr(problem, "message", str(problem)), getattr(problem, "cure", "install it again")
+        return [Check(name, False, detail, fix, getattr(problem, "needed", False))]
+    if isinstance(answer, list):
+        return answer
+    return [Check(name, True, answer) if isinstance(answer, str) else Check(name, *answer)]
 
 
 def run(command: Sequence[str], timeout: float) -> tuple[int, str]:
@@ -92,10 +101,6 @@ def _version_of(package: str) -> str | None:
 
 def _inside_image() -> bool:
     return "APPTAINER_CONTAINER" in os.environ or "SINGULARITY_CONTAINER" in os.environ
-
-
-def _python(timeout: float) -> str:
-    return f"{platform.python_version()} in {sys.prefix}"
 
 
 def _package(timeout: float) -> str:
@@ -277,7 +282,7 @@ def _cache(timeout: float) -> str:
 
 
 MACHINE: dict[str, Callable[[float], str]] = {
-    "python": _python,
+    "python": lambda timeout: f"{platform.python_version()} in {sys.prefix}",
     "kgqa_hpc": _package,
     "mpi library": _mpi_library,
     "mpiexec": _mpiexec,

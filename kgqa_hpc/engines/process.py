@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
-from typing import Any, NoReturn
+from typing import Any, NoReturn, Self
 
 from kgqa_hpc.engines.child import frame, read_frames
 from kgqa_hpc.engines.clean import Redactor, exit_words, one_line
@@ -82,7 +82,7 @@ class EngineProcess:
         self._progress = 0.0
         self._load = self._load_before = dict.fromkeys(LOAD, 0.0)
 
-    def __enter__(self) -> EngineProcess:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, value: object, trace: TracebackType | None) -> None:

@@ -22,7 +22,7 @@ from pydantic import Field, ValidationError, model_validator
 from kgqa_hpc.errors import ConfigError, CorruptFile, ExtensionError, GraphFormatError, InputError
 from kgqa_hpc.kg.sources import SOURCES
 from kgqa_hpc.registry import Registry
-from kgqa_hpc.settings import Problems, Settings, later_key, section
+from kgqa_hpc.settings import Settings, later_key, lines_of, section
 from kgqa_hpc.store.atomic import exists
 from kgqa_hpc.store.canonical import read_document, write_document
 from kgqa_hpc.store.run_folder import RunFolder
@@ -101,9 +101,8 @@ def graph_config(value: object, base: Path | None = None) -> GraphConfig:
     try:
         config: GraphConfig = section(SOURCES, "source", value, base, "hpo")
     except ValidationError as problem:
-        problems = Problems()
-        problems.add_all(("graph",), GraphConfig, problem)
-        raise ConfigError("\n".join(problems.lines), "see docs/reference/config.md") from None
+        lines = lines_of(GraphConfig, problem, ("graph",))
+        raise ConfigError("\n".join(lines), "see docs/reference/config.md") from None
     return config
 
 

@@ -18,7 +18,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import psutil
 
@@ -96,13 +96,13 @@ def read_loads(logs: Path) -> dict[str, dict[str, Any]]:
 def _documents(folder: Path) -> Iterator[tuple[dict[str, Any], float]]:
     """The content and modification time of each file; unreadable files are left out, for they are soon rewritten."""
     for name in (name for name in atomic.names_if_there(folder) if name.endswith(".json")):
-        entry = atomic.read_if_there_with_state(folder / name, LARGEST)
         try:
-            document = canonical.loads(entry[0]) if entry else None
-        except ValueError:
+            data, status = atomic.read_with_state(folder / name, LARGEST)
+            document = canonical.loads(data)
+        except (OSError, ValueError):
             continue
-        if entry and isinstance(document, dict):
-            yield document, entry[1].st_mtime
+        if isinstance(document, dict):
+            yield document, status.st_mtime
 
 
 HISTORY = "history.jsonl"
@@ -111,13 +111,6 @@ HOUR, DAY = 3600.0, 86_400.0
 TAIL = 1 << 20  # bytes; about two weeks of notes
 
 Notes = list[tuple[float, int]]  # seconds since 1970, items ended
-
-
-class Rate(NamedTuple):
-    """Items per day: over all time in which a worker ran, and over the last hour; None if unknown."""
-
-    overall: float | None = None
-    last_hour: float | None = None
 
 
 def note_progress(logs: Path, ended: int, now: float | None = None) -> None:
@@ -140,16 +133,13 @@ def read_notes(logs: Path, limit: int = 1 << 24) -> Notes:
     return notes
 
 
-def read_rate(logs: Path, now: float | None = None) -> Rate:
-    """The rates computed from the history."""
+def read_rate(logs: Path, now: float | None = None) -> list[float | None]:
+    """Items per day: over all time in which a worker ran, and over the last hour; None if unknown."""
     notes = read_notes(logs, TAIL)
     newest = time.time() if now is None else now
     recent = [note for note in notes if note[0] > newest - HOUR]
-    overall, last_hour = (
-        items / seconds * DAY if seconds >= 1 else None
-        for seconds, items in map(active_time, (notes, recent))
-    )
-    return Rate(overall, last_hour)
+    times = map(active_time, (notes, recent))
+    return [items / seconds * DAY if seconds >= 1 else None for seconds, items in times]
 
 
 def active_time(notes: Notes) -> tuple[float, int]:

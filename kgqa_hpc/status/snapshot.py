@@ -151,8 +151,8 @@ def compose(
     current, complete = (unfinished or totals[-1:])[0], cut > 0 and items == in_shards and not unfinished
     counts = verdicts(totals, items)
     work = {"total": items * len(totals), "ended": sum(entry.through for entry in totals)}
-    speed = read_rate(run.logs)
-    per_day = speed.last_hour or speed.overall
+    overall, last_hour = read_rate(run.logs)
+    per_day = last_hour or overall
     alive = [state for state in states if state["age"] <= ALIVE]
     loads, spent = read_loads(run.logs), money(run, totals)
     return {
@@ -180,7 +180,7 @@ def compose(
             for entry in totals
         ],
         "work": work,
-        "rate": {"per_day": speed.overall, "last_hour_per_day": speed.last_hour},
+        "rate": {"per_day": overall, "last_hour_per_day": last_hour},
         "seconds_left": max(work["total"] - work["ended"], 0) / per_day * DAY
         if per_day and not complete
         else None,

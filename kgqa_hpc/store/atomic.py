@@ -223,7 +223,7 @@ def append(path: Path, data: bytes) -> None:
         file.write(data)
 
 
-def read_with_state(path: Path, limit: int = -1, *, last: bool = False) -> tuple[bytes, os.stat_result]:
+def read_with_state(path: Path, limit: int, *, last: bool = False) -> tuple[bytes, os.stat_result]:
     """The first `limit` bytes of a regular file (-1: all), or the last ones, and its stat result. Raises OSError."""
     for attempts_left in (2, 1, 0):  # on NFS the handle of a replaced file is stale: open the name again
         try:
@@ -241,14 +241,8 @@ def read_with_state(path: Path, limit: int = -1, *, last: bool = False) -> tuple
 
 def read_if_there(path: Path, limit: int = 1 << 24) -> bytes | None:
     """The last `limit` bytes of an optional file; None if it is absent now."""
-    read = read_if_there_with_state(path, limit)
-    return None if read is None else read[0]
-
-
-def read_if_there_with_state(path: Path, limit: int = 1 << 24) -> tuple[bytes, os.stat_result] | None:
-    """The last `limit` bytes of an optional file and its stat result; None if it is absent now."""
     try:
-        return read_with_state(path, limit, last=True)
+        return read_with_state(path, limit, last=True)[0]
     except OSError as problem:
         if isinstance(problem, NotRegular) or problem.errno in ABSENT_NOW:
             return None

@@ -134,9 +134,13 @@ def partition(run: RunFolder, shard_size: int, stopped: Callable[[], bool] = lam
     An existing partition is kept whatever `shard_size` is, because results refer to it. Corrupt shards go to
     quarantine and are written again. When `stopped()` is true it ends at once; finished shards stay. Raises
     StoppedEarly; FingerprintMismatch if the shards were cut from another anchors.h5; CorruptFile if
-    anchors.h5 is damaged; DiskFull, StoreError.
+    anchors.h5 is damaged or another run's; DiskFull, StoreError, also if it is missing.
     """
-    header = _anchors_header(run)
+    if not atomic.exists(run.anchors):
+        raise StoreError(f"{run.anchors}: no such file", f"sample first: kgqa sample {shell_word(run.path)}")
+    header = sealed.read_header(run.anchors, ANCHORS)
+    with canonical.curing(f"kgqa sample {shell_word(run.path)} sets it aside and draws this run's"):
+        fingerprint.require_origin(run.anchors, header, fingerprint.anchors_origin(run.manifest().sections))
     rounds, manifest = _rounds(header), None
     try:
         manifest = read_shards_manifest(run)
@@ -209,16 +213,6 @@ def _size_in_use(run: RunFolder, anchors_sha256: str) -> int | None:
     return None
 
 
-def _anchors_header(run: RunFolder) -> dict[str, Any]:
-    """The header of the run's anchors.h5. Raises StoreError if it is missing, CorruptFile if it is another run's."""
-    if not atomic.exists(run.anchors):
-        raise StoreError(f"{run.anchors}: no such file", f"sample first: kgqa sample {shell_word(run.path)}")
-    header = sealed.read_header(run.anchors, ANCHORS)
-    with canonical.curing(f"kgqa sample {shell_word(run.path)} sets it aside and draws this run's"):
-        fingerprint.require_origin(run.anchors, header, fingerprint.anchors_origin(run.manifest().sections))
-    return header
-
-
 def load_shard(run: RunFolder, manifest: ShardsManifest, name: str) -> list[dict[str, Any]]:
     """The anchors of a shard; a damaged, foreign or missing one is cut again from anchors.h5 first.
 
@@ -235,17 +229,17 @@ def stream_shard(run: RunFolder, manifest: ShardsManifest, name: str) -> Iterato
     piece = _piece(_rounds(sealed.read_header(run.anchors, ANCHORS)), manifest.shard_size, position)
     if piece is None:
         raise CorruptFile(f"{run.shards_manifest}: lists {name}, for which {run.anchors} has no anchors")
-    with ExitStack() as stack:
-        shard = None
-        if piece.intact(run) is not None:
-            try:
-                shard = stack.enter_context(AnchorsFile(path, SHARD))
-            except MissingFile:  # another process has just moved it to quarantine
-                pass
-            except CorruptFile as problem:
-                cleanup.quarantine(run.quarantine, path, problem.message)
-        if shard is None:
-            with AnchorsFile(run.anchors) as anchors:
-                piece.write(run, list(anchors.rows(piece.start, piece.stop)))
-            shard = stack.enter_context(AnchorsFile(path, SHARD))
+    shard = None
+    if piece.intact(run) is not None:
+        try:
+            shard = AnchorsFile(path, SHARD)
+        except MissingFile:  # another process has just moved it to quarantine
+            pass
+        except CorruptFile as problem:
+            cleanup.quarantine(run.quarantine, path, problem.message)
+    if shard is None:
+        with AnchorsFile(run.anchors) as anchors:
+            piece.write(run, list(anchors.rows(piece.start, piece.stop)))
+        shard = AnchorsFile(path, SHARD)
+    with shard:
         yield shard.rows()

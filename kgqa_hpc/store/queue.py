@@ -248,11 +248,10 @@ def sweep(run: RunFolder, pass_name: str) -> Swept:
         except MissingFile:  # another process was first
             pass
     done = done_shards(run, pass_name)
-    for path in sorted(folder.glob("*.journal")) if folder.is_dir() else ():
+    for path in sorted(folder.glob("*.journal")):
         if path.name.split(".")[0] in done:
             with atomic.disk_errors(path), suppress(FileNotFoundError):
                 atomic.unlink(path)
                 journals += 1
-    written = [run.path, run.stats, run.pins, run.shards, folder, run.quarantine, leases]
-    written += [entry for entry in leases.iterdir() if entry.is_dir()] if leases.is_dir() else []
+    written = [run.path, run.stats, run.pins, run.shards, folder, run.quarantine, leases, *leases.glob("*/")]
     return Swept(sum(map(cleanup.sweep_temps, written)), journals, quarantined)

@@ -16,6 +16,7 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from itertools import cycle, islice
 from pathlib import Path
 from statistics import median
 from typing import Any, NamedTuple
@@ -94,23 +95,6 @@ class Timed:
         return total / (self.end - self.start) if self.end > self.start else 0.0
 
 
-class _Supply:
-    """Supply of prompts, each used once; after the last it starts again."""
-
-    def __init__(self, requests: Sequence[Request]) -> None:
-        self._requests, self._handed = requests, 0
-        # Prompts taken a second time or more, which a prefix cache answers without reading them.
-        self.repeated = 0
-
-    def take(self, number: int, **changes: Any) -> list[Request]:
-        """Take `number` requests with new ids."""
-        numbers = range(self._handed, self._handed + number)
-        self._handed += number
-        self.repeated = max(self._handed - len(self._requests), 0)
-        requests = ((n, self._requests[n % len(self._requests)]) for n in numbers)
-        return [request._replace(id=f"{n}/{request.id}", **changes) for n, request in requests]
-
-
 def measure(
     settings: EngineSettings,
     prompts: Callable[[int], Prompts],
@@ -135,13 +119,19 @@ def measure(
         sizes = sorted(set(batches or [1, *sweep]))
         needed = {size: number or (TIMES * size if size > 1 else ALONE) for size in sizes}
         source = prompts(sum(needed[size] + min(size, FIRST) for size in (*sizes, max(sizes))) + 2)
-        supply = _Supply(source.requests)
+        supply = enumerate(cycle(source.requests))
         schemas = list({id(r.schema): r.schema for r in source.requests if r.schema is not None}.values())
+
+        def take(number: int, **changes: Any) -> list[Request]:
+            """Take the next requests, with new ids that begin with their numbers."""
+            return [
+                request._replace(id=f"{n}/{request.id}", **changes) for n, request in islice(supply, number)
+            ]
 
         def prepare() -> None:
             """Warm up: compile the schemas and wait for a first answer."""
             engine.preflight(schemas)
-            _push(engine, supply.take(1), 1)
+            _push(engine, take(1), 1)
 
         began = time.monotonic()
         prepare()
@@ -165,7 +155,7 @@ def measure(
                         engine = EngineProcess(larger, log, STALL_S)
                         engine.start()
                         prepare()
-                    rows.append(_row(engine, mode, size, supply, needed[size], gpu))
+                    rows.append(_row(engine, mode, size, take, needed[size], len(source.requests), gpu))
                     document |= {"rows": list(rows), **_summary(rows, source)}
                     row_done(dict(document))
         engine.close()
@@ -194,16 +184,22 @@ def _push(engine: EngineProcess, requests: Sequence[Request], in_flight: int) ->
 
 
 def _row(
-    engine: EngineProcess, mode: str, size: int, supply: _Supply, number: int, gpu: GpuWatch
+    engine: EngineProcess,
+    mode: str,
+    size: int,
+    take: Callable[..., list[Request]],
+    number: int,
+    different: int,
+    gpu: GpuWatch,
 ) -> dict[str, Any]:
-    before = supply.repeated
-    reading = _push(engine, supply.take(min(size, FIRST), max_tokens=1, schema=None), size)
+    reading = _push(engine, take(min(size, FIRST), max_tokens=1, schema=None), size)
     reading.end = max(exchange.answered for exchange in reading.exchanges)
-    timed = _push(engine, supply.take(number, **({} if mode == "guided" else {"schema": None})), size)
+    timed = _push(engine, take(number, **({} if mode == "guided" else {"schema": None})), size)
     answered = [e.response for e in timed.exchanges if e.response.finish in ("stop", "length")]
     if not answered:
         words = next((e.response.error for e in timed.exchanges if e.response.error), "no answer")
         raise EngineError(f"all {number} requests failed: {words}", "mend it and measure again")
+    numbers = (int(e.response.id.split("/")[0]) for e in (*reading.exchanges, *timed.exchanges))
     prompt = sum(response.prompt_tokens for response in answered)
     written = sum(response.completion_tokens for response in answered)
     return {
@@ -211,7 +207,7 @@ def _row(
         "batch": size,
         "requests": number,
         "failed": number - len(answered),
-        "repeated": supply.repeated - before,
+        "repeated": sum(n >= different for n in numbers),  # a prefix cache answers these without reading them
         "steady": timed.steady,
         "seconds": round(timed.end - timed.start, 3),
         "requests_per_s": round(timed.rate(lambda r: r.finish in ("stop", "length")), 4),

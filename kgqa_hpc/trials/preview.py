@@ -6,7 +6,7 @@ Chain, scheduler and engine process are those of a run. Times are measured on th
 
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 from itertools import islice
 from pathlib import Path
@@ -16,9 +16,8 @@ from kgqa_hpc.anchors.anchor import Anchor
 from kgqa_hpc.config import RunConfig
 from kgqa_hpc.dataset.show import value_text
 from kgqa_hpc.engines.engine import Request, Response
-from kgqa_hpc.engines.mailbox import Mailbox
 from kgqa_hpc.engines.process import EngineProcess, trial_log
-from kgqa_hpc.engines.scripted import ScriptedEngine, ScriptedSettings
+from kgqa_hpc.engines.scripted import ScriptedSettings
 from kgqa_hpc.errors import InputError
 from kgqa_hpc.runs import create_run
 from kgqa_hpc.runs.chain import build_chain, kind_of, schemas_of, set_engine
@@ -112,8 +111,7 @@ def _process(
     chain = build_chain(config, name)
     tasks = [Task(item, "preview") for item in items if item.status == "open"]
     ended: list[Task] = []
-    engine = _Recorder(config.engine_of(name), log, config.runtime.engine_stall)
-    with engine:
+    with _Recorder(config.engine_of(name), log, config.runtime.engine_stall) as engine:
         engine.described = partial(set_engine, chain)
         engine.start()
         engine.preflight(schemas_of(chain))
@@ -230,44 +228,22 @@ class Prompts(NamedTuple):
 def prompts_of(anchors: Path, config: RunConfig, number: int) -> Prompts:
     """At most `number` requests of all steps of the first pass, in the order in which a worker sends them.
 
-    Later steps see answers of the scripted engine, which are as long as a model's and differ between items.
+    The scripted engine answers them; its answers are as long as a model's and differ between items.
     """
     chain = build_chain(config, config.passes[0].name)
-    rehearsal = _Rehearsal()
-    set_engine(chain, rehearsal.info)
     ended = set[str]()
-    limits = Limits(_REHEARSED, config.runtime.attempts)
-    scheduler = Scheduler(
-        chain, rehearsal, limits, lambda task, over: ended.add(task.item.id) if over else None
-    )
-    kind = kind_of(config)
-    scheduler.add(Task(begin(kind, anchor), "bench") for anchor in some_anchors(anchors, number))
-    while len(rehearsal.requests) < number and (scheduler.waiting or scheduler.in_flight):
-        scheduler.turn(0)
-    of_ended = sum(request.id.rsplit("/", 2)[0] in ended for request in rehearsal.requests)
+    with trial_log() as log, _Recorder(ScriptedSettings(), log, config.runtime.engine_stall) as engine:
+        engine.described = partial(set_engine, chain)
+        engine.start()
+        limits = Limits(_REHEARSED, config.runtime.attempts)
+        scheduler = Scheduler(
+            chain, engine, limits, lambda task, over: ended.add(task.item.id) if over else None
+        )
+        kind = kind_of(config)
+        scheduler.add(Task(begin(kind, anchor), "bench") for anchor in some_anchors(anchors, number))
+        while len(engine.exchanges) < number and (scheduler.waiting or scheduler.in_flight):
+            scheduler.turn(1.0)
+        requests = [exchange.request for exchange in engine.exchanges]
+    of_ended = sum(request.id.rsplit("/", 2)[0] in ended for request in requests)
     steps = tuple(step.use for step in config.passes[0].steps)
-    return Prompts(rehearsal.requests[:number], of_ended / len(ended) if of_ended else 1.0, steps)
-
-
-class _Rehearsal:
-    """A scripted engine that records its requests."""
-
-    def __init__(self) -> None:
-        self._engine = ScriptedEngine(ScriptedSettings())
-        self._answers: list[Response] = []
-        self.info = self._engine.info
-        self.requests: list[Request] = []
-
-    def start(self, stop: Callable[[], bool]) -> object:
-        return self.info
-
-    def send(self, requests: Sequence[Request]) -> None:
-        self.requests += requests
-        self._answers += self._engine.generate(Mailbox.holding(list(requests)))
-
-    def receive(self, timeout: float) -> list[Response]:
-        answers, self._answers = self._answers, []
-        return answers
-
-    def cancel(self) -> None:
-        """Does nothing, because no request is in flight."""
+    return Prompts(requests[:number], of_ended / len(ended) if of_ended else 1.0, steps)

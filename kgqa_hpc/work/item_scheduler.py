@@ -16,9 +16,10 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from functools import partial
-from typing import Protocol, TypeVar
+from typing import TypeVar
 
-from kgqa_hpc.engines.engine import Request, Response
+from kgqa_hpc.engines.engine import Response
+from kgqa_hpc.engines.process import EngineProcess
 from kgqa_hpc.errors import EngineDied, EngineError, InputError, KgqaError
 from kgqa_hpc.steps.item import Item, end
 from kgqa_hpc.steps.step import Ask, Done, Outcome, Reject, Retry, Step
@@ -28,15 +29,6 @@ from kgqa_hpc.work.session import Counters, bring_up
 Result = TypeVar("Result")
 TURN = 0.5  # s of work on answers after which a turn ends, so that stop requests and timers are noticed
 CANCEL_GRACE = 1.0  # s that an engine has to acknowledge a cancellation
-
-
-class EngineHandle(Protocol):
-    """Methods of an engine process that the scheduler uses (engines/process.py)."""
-
-    def start(self, stop: Callable[[], bool]) -> object: ...
-    def send(self, requests: Sequence[Request]) -> None: ...
-    def receive(self, timeout: float) -> list[Response]: ...
-    def cancel(self) -> None: ...
 
 
 @dataclass(slots=True, eq=False)
@@ -75,7 +67,7 @@ class Scheduler:
     def __init__(
         self,
         chain: Sequence[Step],
-        engine: EngineHandle,
+        engine: EngineProcess,
         limits: Limits,
         moved: Callable[[Task, bool], None],
         *,

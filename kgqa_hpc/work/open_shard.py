@@ -48,7 +48,7 @@ class OpenShard:
         self._pass = pass_name
         self._log = session.log.write
         sha256 = session.shards.entry(self.name).sha256
-        self._header = session.origins[pass_name].header(self.name, sha256)
+        self._header = session.run.origin(pass_name).header(self.name, sha256)
         header = {**self._header, "worker": session.worker}
         self.journal, older = journal.open_next(self._run.results(pass_name), self.name, header)
         self._rows: dict[str, Row | None] = {}

@@ -205,7 +205,8 @@ class PassWorker:
             return None
         path = self._session.run.result(self._before, lease.shard)
         try:
-            return {record["id"]: record for record in read_result(path, self._session.origins[self._before])}
+            records = read_result(path, self._session.run.origin(self._before))
+            return {record["id"]: record for record in records}
         except (MissingFile, CorruptFile) as problem:
             if isinstance(problem, CorruptFile):
                 quarantine(self._session.run.quarantine, path, problem.message)

@@ -5,7 +5,6 @@ returns when every shard of every pass is done; StoppedEarly (exit code 75) mean
 on where it stopped: at a time limit, on a signal, or when the run has spent its `runtime.budget`.
 """
 
-import gc
 import os
 import random
 import socket
@@ -14,6 +13,7 @@ import time
 import traceback
 from collections.abc import Callable, Mapping
 from contextlib import closing, suppress
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +27,6 @@ from kgqa_hpc.runs.trust import require_agreed, shown
 from kgqa_hpc.status import log_files, snapshot
 from kgqa_hpc.status.pass_totals import money
 from kgqa_hpc.store.cleanup import time_at
-from kgqa_hpc.store.fingerprint import ResultOrigin
 from kgqa_hpc.store.lease import Heartbeat
 from kgqa_hpc.store.partition import ShardsManifest, read_shards_manifest
 from kgqa_hpc.store.run_folder import RunFolder
@@ -44,12 +43,6 @@ SHARE = 0.02  # share of the time that may go into reading what was spent
 
 # Seconds that a rank waits for the other ranks at the end; all finish within one poll interval of the queue.
 TOGETHER = 20.0
-# New objects between two garbage collections (CPython: 700). Items make no cycles, and a collection
-# visits the records of all open shards: 8 % of a worker's time (tools/bench_scheduler.py).
-GC_AFTER = 50_000
-# Bytes of a block that is allocated and freed once: glibc then keeps twice as much free memory, about two
-# shards' results, instead of returning it to the kernel at each commit (8 % of a worker's time).
-KEPT_FREE = 16 << 20
 Further = Callable[[RunFolder, RunConfig, Callable[[float], bool]], bool]
 
 
@@ -87,8 +80,6 @@ def run_command(
 
 
 def _run(folder: Path, world: World, requested_name: str | None, trust: bool, further: Further) -> None:
-    gc.set_threshold(GC_AFTER)
-    bytes(KEPT_FREE)
     run, config = open_for_work(folder)
     _agree(run, config, world, trust)
     for line in checks.missing_packages(config, "engine", "passes", "dataset") if world.rank == 0 else ():
@@ -153,8 +144,6 @@ def _work_through(
     failed, complete = True, False
     try:
         session.check, session.shards = check, _await_shards(run, reporter, stop)
-        sections = run.manifest().sections
-        session.origins = {entry.name: ResultOrigin.of(sections, entry.name) for entry in config.passes}
         complete = _all_passes(session, lead)
         failed = False
     finally:
@@ -210,10 +199,7 @@ def _gpus_per_worker(config: RunConfig) -> int:
 
 def _facts(world: World) -> dict[str, Any]:
     return {
-        "rank": world.rank,
-        "size": world.size,
-        "local_rank": world.local_rank,
-        "launcher": world.launcher,
+        **asdict(world),
         "host": socket.gethostname(),
         **log_files.place(),
         "pid": os.getpid(),

@@ -16,7 +16,7 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +26,6 @@ from kgqa_hpc.engines.clean import without_node
 from kgqa_hpc.engines.engine import ServerLoad
 from kgqa_hpc.errors import CorruptFile, EngineDied, EngineError, NewerFormat, OlderFormat, StoreError
 from kgqa_hpc.store import atomic, canonical
-from kgqa_hpc.store.fingerprint import ResultOrigin
 from kgqa_hpc.store.lease import Heartbeat
 from kgqa_hpc.store.partition import ShardsManifest
 from kgqa_hpc.store.run_folder import RunFolder
@@ -112,7 +111,6 @@ class Session:
     heartbeat: Heartbeat
     facts: dict[str, Any]
     shards: ShardsManifest = field(init=False)
-    origins: dict[str, ResultOrigin] = field(init=False)  # of results and journals, by pass
     check: Callable[[], None] = field(init=False)  # raises the exception of another thread, if there was one
     activity: Activity = field(default_factory=Activity)
     server_loads: dict[str, ServerLoad] = field(default_factory=dict)  # counts of server errors, by pass
@@ -124,15 +122,9 @@ class Session:
 
 def describe(activity: Activity, now: float) -> dict[str, Any]:
     """An activity as plain data, for the worker's state file. `now` on the monotonic clock."""
-    numbers = ("ended", "open_shards", "shards_done", "in_flight")
-    counts = ("requests", "retries", "errors", "deaths", "prompt_tokens", "completion_tokens")
-    return {
-        "pass": activity.pass_name,
-        **{name: getattr(activity, name) for name in numbers},
-        "silent": round(now - activity.answered_at, 1),
-        **{name: getattr(activity.counters, name) for name in counts},
-        "slowest": round(activity.counters.slowest, 3),
-    }
+    facts = asdict(activity)
+    silent, counters = round(now - facts.pop("answered_at"), 1), facts.pop("counters")
+    return {"pass": facts.pop("pass_name"), **facts, "silent": silent, **counters}
 
 
 LONGEST = 60.0  # s; a fail-over takes tens of seconds

@@ -213,13 +213,13 @@ def test_a_site_that_says_nothing_of_its_jobs_is_told_where_to() -> None:
 def test_a_merge_fails_when_another_changed_its_settings(
     run: RunFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    share_alone = stages.merge_shared
+    merge = stages.merge
 
-    def late(folder: Path, **options: bool) -> Any:
+    def late(folder: Path, **options: Any) -> Any:
         change_dataset(folder, {"order": "question"})
-        return share_alone(folder, **options)
+        return merge(folder, **options)
 
-    monkeypatch.setattr(stages, "merge_shared", late)
+    monkeypatch.setattr(stages, "merge", late)
     refused = kgqa("merge", run.path, "--shared", "--set", "order=id", code=1).stderr
     assert "another merge has changed dataset:" in refused
     monkeypatch.undo()

@@ -11,7 +11,6 @@ from kgqa_hpc.status.log_files import (
     ALIVE,
     HISTORY,
     STATES,
-    Rate,
     note_progress,
     place,
     read_rate,
@@ -88,9 +87,7 @@ def noted(logs: Path, *notes: tuple[float, int], began: float = 0.0) -> None:
 
 def test_rates_leave_out_the_time_nobody_worked(tmp_path: Path) -> None:
     noted(tmp_path, (0, 0), (60, 60), (120, 120), (90_000, 120), (90_060, 240))
-    speed = read_rate(tmp_path, now=90_061)
-    assert speed.overall == pytest.approx(240 / 180 * 86_400)
-    assert speed.last_hour == pytest.approx(120 / 60 * 86_400)
+    assert read_rate(tmp_path, now=90_061) == pytest.approx([240 / 180 * 86_400, 120 / 60 * 86_400])
 
 
 def test_the_rate_is_told_a_day_and_for_the_last_hour(run: RunFolder) -> None:
@@ -103,8 +100,8 @@ def test_a_damaged_history_costs_a_note(tmp_path: Path) -> None:
     noted(tmp_path, (0, 0), (60, 60))
     with (tmp_path / HISTORY).open("ab") as file:
         file.write(b'\xff\x00\n{"time": 3}\n[1]\n{"time":')
-    assert read_rate(tmp_path, now=61).overall == pytest.approx(86_400)
-    assert read_rate(tmp_path / "empty") == Rate()
+    assert read_rate(tmp_path, now=61)[0] == pytest.approx(86_400)
+    assert read_rate(tmp_path / "empty") == [None, None]
 
 
 def finished(run: RunFolder) -> list[str]:

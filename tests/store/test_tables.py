@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from kgqa_hpc.anchors.anchor import Anchor
 from kgqa_hpc.errors import CorruptFile, MissingFile, StoreError
-from kgqa_hpc.store import shards, table
+from kgqa_hpc.store import table
 from kgqa_hpc.store.sealed import create_sealed, read_header
 from kgqa_hpc.store.shards import (
     OTHER,
@@ -135,8 +135,7 @@ def test_a_file_without_the_table_and_a_row_without_a_column_are_errors(path: Pa
         stored(path, [{"name": "a"}])
 
 
-def test_anchors_come_back_in_order_by_slices_and_by_id(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(shards, "SLICE", 7)
+def test_anchors_come_back_in_order_by_slices_and_by_id(path: Path) -> None:
     rows = [anchor(number) for number in range(50)]
     assert write_anchors(path, iter(rows), {"seed": 5}) == 50
     header = read_header(path, "anchors")

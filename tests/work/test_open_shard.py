@@ -35,7 +35,6 @@ def session(run: RunFolder) -> Any:
     return SimpleNamespace(
         run=run,
         config=config,
-        origins={"main": run.origin("main")},
         shards=shards,
         worker="w",
         log=log,
@@ -115,14 +114,15 @@ def test_items_that_ended_in_the_pass_before_pass_through(session: Any) -> None:
 
 @pytest.mark.parametrize(("foreign", "steps"), [(False, [1, 0, 1, 0, 0, 0]), (True, [0] * 6)])
 def test_a_damaged_line_or_a_journal_of_another_run_is_told_and_copied_to_quarantine(
-    session: Any, foreign: bool, steps: list[int]
+    session: Any, monkeypatch: pytest.MonkeyPatch, foreign: bool, steps: list[int]
 ) -> None:
     first = open_shard(session)
     for task in first.tasks[:3]:
         answer(first, task)
     first.journal.close()
     if foreign:
-        session.origins["main"] = replace(session.origins["main"], made_by="another")
+        another = replace(session.run.origin("main"), made_by="another")
+        monkeypatch.setattr(RunFolder, "origin", lambda *_: another)
     else:
         path = next(session.run.results("main").glob("*.journal"))
         lines = path.read_bytes().splitlines(keepends=True)
