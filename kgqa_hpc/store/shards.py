@@ -27,6 +27,8 @@ GROUP = "anchors"
 # `id`, `group` and `weight` repeat members of the JSON so that a reader can find them without parsing it.
 COLUMNS = {"id": TEXT, "group": TEXT, "weight": "float64", "anchor": JSON}
 Row = dict[str, Any]
+# Rows whose offsets are in memory while streaming.
+SLICE = 2048
 
 
 def write_anchors(path: Path, anchors: Iterable[dict[str, Any]], header: dict[str, Any]) -> int:
@@ -69,7 +71,9 @@ class AnchorsFile(ExitStack):
 
     def rows(self, start: int = 0, stop: int | None = None) -> Iterator[dict[str, Any]]:
         """Iterate over the anchors [start, stop), a single one at a time in memory."""
-        return map(canonical.loads, self._table.raw("anchor", start, stop))
+        stop = len(self) if stop is None else min(stop, len(self))
+        for begin in range(start, stop, SLICE):
+            yield from map(canonical.loads, self._table.raw("anchor", begin, min(begin + SLICE, stop)))
 
     def find(self, anchor_id: str) -> int | None:
         """The row of the anchor with this id; None if there is none."""
