@@ -70,6 +70,7 @@ class Settings(BaseModel):
     `paths` names the keys that hold files or folders. Relative paths are resolved against the configuration's folder
     (`base` of the validation context); the fingerprint contains the files' contents, not their paths. `package` is
     the optional package that the entry needs; `elsewhere` maps keys that users look for here in vain to their sections.
+    For a key whose default is empty, null means the default.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True, serialize_by_alias=True)
@@ -91,8 +92,14 @@ class Settings(BaseModel):
     @model_validator(mode="before")
     @classmethod
     def _resolve(cls, data: Any, info: ValidationInfo) -> Any:
+        if not isinstance(data, Mapping):
+            return data
+        defaults = {
+            f.alias or name: f.get_default(call_default_factory=True) for name, f in cls.model_fields.items()
+        }
+        data = {k: v for k, v in data.items() if v is not None or defaults.get(k) not in ([], {}, "")}
         base = (info.context or {}).get("base")
-        return cls.with_paths(data, base) if base is not None and isinstance(data, Mapping) else data
+        return data if base is None else cls.with_paths(data, base)
 
 
 def later_key(description: str, **bounds: Any) -> Any:

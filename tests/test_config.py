@@ -92,6 +92,12 @@ def test_a_wrong_value_is_told_with_its_key_and_what_must_be_there(key: str, val
     assert not [word for word in THEIRS if word in line]
 
 
+def test_null_is_the_default_of_a_key_whose_default_is_empty() -> None:
+    for key in ("dataset.decontaminate", "graph.exclude_edge_types", "plugins"):
+        data = {**GOOD, key: None} if key == "plugins" else changed(key, None)
+        assert parse_config(data, "c.yaml").plain() == parse_config(GOOD, "c.yaml").plain()
+
+
 def test_all_of_them_are_told_at_once() -> None:
     data, expected = {**GOOD}, []
     for key, value, told in WRONG[:17]:

@@ -34,7 +34,7 @@ from kgqa_hpc.engines.clean import Redactor, one_line
 from kgqa_hpc.engines.engine import LOAD, EngineInfo, Finish, Request, Response, count_of
 from kgqa_hpc.engines.mailbox import Mailbox
 from kgqa_hpc.engines.registry import ENGINES, Engine, parse_engine
-from kgqa_hpc.errors import InputError
+from kgqa_hpc.errors import ExtensionError, InputError
 from kgqa_hpc.registry import load_plugin_file
 from kgqa_hpc.store import canonical
 
@@ -138,11 +138,15 @@ class _Child:
         threading.Thread(target=self._obey, args=(self._engine, frames), daemon=True).start()
         try:
             while not self._mailbox.ended:
-                for response in self._engine.generate(self._mailbox):
-                    self._answers.append(response)
-                    if len(self._answers) >= FLUSH_AT:
-                        self._flush()
+                with ENGINES.calling(self._kind):
+                    for response in self._engine.generate(self._mailbox):
+                        self._answers.append(response)
+                        if len(self._answers) >= FLUSH_AT:
+                            self._flush()
                 self._flush()
+        except ExtensionError as problem:  # a request may be the cause, so the worker restarts the engine
+            traceback.print_exc()
+            sys.exit(problem.message)
         except InputError as problem:
             self._flush()
             self._refuse(problem)

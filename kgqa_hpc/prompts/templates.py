@@ -12,6 +12,8 @@ import re
 from pathlib import Path
 from typing import Literal
 
+import yaml
+
 from kgqa_hpc.errors import InputError
 from kgqa_hpc.prompts.prompt import load_prompt
 from kgqa_hpc.store.atomic import make_folder, write_file
@@ -74,9 +76,10 @@ def _prompts(file: Path, step: Kind) -> dict[str, str]:
     prompts: dict[str, str] = {}
     for number, (key, text) in enumerate(texts.items()):
         name = f"published_p{PUBLISHED[number]}" if published else key
-        name = f"template_{name}" if name.isdecimal() else name
         if not _NAME.fullmatch(name):
             raise InputError(f"{file}: {key[:40]!r} cannot be a prompt's name", "use letters, digits, _ . -")
+        # In a configuration, 1.1 and `no` would be no text.
+        name = name if isinstance(yaml.safe_load(name), str) else f"template_{name}"
         schema, rename, variables = _reading(f"{file}: {key}", step, text)
         source = json.dumps(file.name)[1:-1].replace(":", " ")
         head = _HEAD.format(file=source, key=key, step=step, schema=schema, rename=rename)

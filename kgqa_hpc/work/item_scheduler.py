@@ -28,6 +28,11 @@ from kgqa_hpc.work.session import Counters, bring_up
 
 Result = TypeVar("Result")
 TURN = 0.5  # s of work on answers after which a turn ends, so that stop requests and timers are noticed
+REFUSALS = 6  # restarts, in about 5 s, of an engine that names an error of the user's, such as a refused key
+HELD = (
+    "failed at the end: %d items (%s); if the engine was the cause, mend it, delete the results of their shards, "
+    "and run the same command again"
+)
 CANCEL_GRACE = 1.0  # s that an engine has to acknowledge a cancellation
 
 
@@ -88,7 +93,7 @@ class Scheduler:
         self._arrived: deque[tuple[Response, float]] = deque()  # answers that no step has processed yet
         self._groups: deque[list[Task]] = deque()  # suspects of an engine's death; each group is sent alone
         self._alone = 0  # size of the group that is being sent alone; 0: none
-        self._held: list[Task] = []  # failed by errors of the engine; final only if other tasks succeed
+        self._held: list[Task] = []  # failed by the engine; final only if other tasks succeed
         self._streak = 0  # errors since the last good answer
         self._fruitless = 0  # deaths since the last answer
         self._sending = True
@@ -137,6 +142,8 @@ class Scheduler:
             self._fill()
             if not self._flight:
                 if not self.waiting:  # no task is open: the failures that were held back are final
+                    if self._held:
+                        LOG.warning(HELD, len(self._held), self._held[-1].item.reason)
                     self._release()
                 return 0
             if not self._arrived:
@@ -310,12 +317,19 @@ class Scheduler:
             else:
                 step = self._chain[task.step]
                 end(task.item, Retry("engine died", lost_as="failed"), step.context.kind, step.label)
-                self._fruitless = 0
-                self._moved(task, True)
+                self._held.append(task)
         else:
             half = (len(lost) + 1) // 2
             self._groups.extendleft(part for part in (lost[half:], lost[:half]) if part)
         self._alone = 0
         before, start = self._fruitless, partial(self._engine.start, self._stopped)
-        self._fruitless = bring_up(start, self._limits.restarts, self._stopped, before, death)
+        restarts = self._limits.restarts
+        if isinstance(refusal, InputError):
+            restarts = min(restarts, REFUSALS)
+        try:
+            self._fruitless = bring_up(start, restarts, self._stopped, before, death)
+        except EngineError:
+            if isinstance(refusal, InputError):
+                raise refusal from None
+            raise
         self.counters.deaths += self._fruitless - before

@@ -15,11 +15,35 @@ import pytest
 from kgqa_hpc.engines.engine import Request, Response
 from kgqa_hpc.engines.function import FunctionEngine, FunctionSettings
 from kgqa_hpc.engines.http import HttpEngine, HttpSettings
-from kgqa_hpc.errors import EngineConfigError
+from kgqa_hpc.engines.process import EngineProcess
+from kgqa_hpc.engines.registry import parse_engine
+from kgqa_hpc.errors import EngineConfigError, EngineDied
+from kgqa_hpc.registry import FILE_ENTRIES, load_plugin_file
 from tests.command import kgqa, program
 from tests.engines.asking import answers_of, user
 from tests.project import PATHS, write_project
 from tests.servers import QuietHandler, chat_server, serving
+
+MOODY = """
+from typing import Literal
+from kgqa_hpc.engines.engine import EngineInfo, EngineSettings
+
+class Settings(EngineSettings):
+    kind: Literal["moody"] = "moody"
+
+class Moody:
+    name = "moody"
+    Settings = Settings
+    info = EngineInfo("moody", "1", "moody-1")
+
+    def __init__(self, settings, memory=None):
+        pass
+
+    def generate(self, mailbox):
+        for request in mailbox:
+            raise ValueError("rain")
+        yield
+"""
 
 
 class EchoSettings(HttpSettings):
@@ -147,6 +171,21 @@ def answer(messages: Any, schema: Any, seed: int) -> Any:
     if prompt in PROBLEMS:
         raise PROBLEMS[prompt]
     return {"ok": True}
+
+
+def test_an_exception_of_generate_is_a_death_that_names_entry_and_line(tmp_path: Path) -> None:
+    (tmp_path / "moody.py").write_text(MOODY)
+    load_plugin_file(tmp_path / "moody.py")
+    try:
+        with EngineProcess(parse_engine({"kind": "moody"}), tmp_path / "log") as engine:
+            engine.start()
+            engine.send([user("hello")])
+            with pytest.raises(
+                EngineDied, match=r"engine moody of moody\.py failed: ValueError: rain \(moody\.py line"
+            ):
+                engine.receive(60)
+    finally:
+        del FILE_ENTRIES["engines"]["moody"]
 
 
 def test_an_exception_an_exit_and_a_cancellation_fail_their_request_alone() -> None:

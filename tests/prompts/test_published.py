@@ -118,8 +118,9 @@ def test_fifteen_numbered_templates_become_the_published_prompts_with_their_text
         (message,) = load_prompt(name, tmp_path / "own").render(graph_variables(ANCHOR))
         assert message["content"].startswith(texts[str(number)].strip() + "\n# Graphlet\n")
     assert import_templates(file, tmp_path / "own") == paths
-    file.write_text(json.dumps({"mine": "Write.", "7": "Write."}))  # other keys are names
-    assert [path.stem for path in import_templates(file, tmp_path / "own")] == ["mine", "template_7"]
+    file.write_text(json.dumps(dict.fromkeys(("mine", "7", "1.1", "no"), "Write.")))  # other keys are names
+    stems = [path.stem for path in import_templates(file, tmp_path / "own")]
+    assert stems == ["mine", "template_7", "template_1.1", "template_no"]
 
 
 CRITERIA = {

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from kgqa_hpc.anchors.anchor import Anchor, AnchorKind
 from kgqa_hpc.engines.engine import Request, Response
-from kgqa_hpc.errors import EngineDied, EngineError
+from kgqa_hpc.errors import EngineConfigError, EngineDied, EngineError
 from kgqa_hpc.steps.item import Item
 from kgqa_hpc.steps.step import Ask, Done, Outcome, Reject, Retry, StepContext
 from kgqa_hpc.work import item_scheduler
@@ -226,6 +226,7 @@ def test_whatever_dies_each_item_ends_once_and_only_poison_fails(
     ("answer", "limits", "message"),
     [
         (died, {"window": 64, "restarts": 3}, "died 4 times without an answer: no GPU"),
+        (died, {"window": 2, "restarts": 9}, "died 10 times without an answer: no GPU"),
         (
             lambda request: Response(request.id, "", "error", error="no credit"),
             {"window": 4, "attempts": 1},
@@ -247,12 +248,27 @@ def test_an_engine_that_only_dies_or_errs_is_told_at_once_ends_the_work_and_give
     assert message.split(": ")[-1] in caplog.records[0].getMessage()
 
 
-def test_items_that_alone_fail_are_counted_failed() -> None:
+def test_a_key_that_is_revoked_in_mid_run_ends_the_work_in_its_own_words_and_gives_no_item_up() -> None:
+    def answer(request: Request) -> Response:
+        if b.scheduler.counters.answers < 20:
+            return yes(request)
+        raise EngineDied("the engine died") from EngineConfigError("HTTP 401", "set a valid key")
+
+    b = build(answer)
+    b.scheduler.add(tasks(50))
+    with pytest.raises(EngineConfigError, match="HTTP 401"):
+        run_out(b.scheduler)
+    assert statuses(b.ended) == {"accepted": len(b.ended)}
+
+
+def test_items_that_alone_fail_are_failed_and_the_last_are_told(caplog: pytest.LogCaptureFixture) -> None:
     def answer(request: Request) -> Response:
         bad = int(request.id.split("/")[0][1:]) % 10 == 0
         return Response(request.id, "", "error", error="too long") if bad else yes(request)
 
     assert statuses(worked(50, answer).ended) == {"accepted": 45, "failed": 5}
+    assert statuses(worked(1, answer).ended) == {"failed": 1}
+    assert caplog.text.count("failed at the end: 1 items (generate: engine error)") == 1
 
 
 def test_a_dropped_shard_is_not_moved_any_more() -> None:

@@ -186,10 +186,11 @@ def render(document: dict[str, Any]) -> str:
     lines += ["", *_measured("judge", {**document["judges"], **decision})]
     for name, measures in document["judges"].items():
         if threshold := measures["threshold"]:
-            lines.append(
-                f"{plain_line(name)}: best threshold is a score of {threshold['accept_from']:g} or more; "
-                f"kappa on items it was not fitted to {interval_text(threshold['kappa'])}"
-            )
+            best = f"best threshold is a score of {threshold['accept_from']:g} or more"
+            if (threshold["kappa"]["value"] or 0.0) <= 0:
+                best = "no threshold of its score agrees with people beyond chance"
+            unseen = f"kappa on items it was not fitted to {interval_text(threshold['kappa'])}"
+            lines.append(f"{plain_line(name)}: {best}; {unseen}")
         longer = measures["prefers_longer"]
         if longer["judge"]["value"] is not None:
             lines.append(

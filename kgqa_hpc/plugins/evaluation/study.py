@@ -13,6 +13,7 @@ each variant's scores and a box plot, after BioGraphletQA's Figure 6.
 import json
 from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
+from math import floor
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -232,7 +233,7 @@ def recommendation(comparisons: Sequence[Comparison]) -> str:
     remark = "no variant is told from it" if len(noise) == len(comparisons) else "the others are lower"
     return (
         f"{best} has the highest mean, but its difference from {names} is noise at this number of anchors "
-        f"(up to {max(c.difference for c, _ in noise):.2g}; p >= {lowest:.2g} after Holm): take "
+        f"(up to {max(c.difference for c, _ in noise):.2g}; p >= {floor(lowest * 100) / 100:g} after Holm): take "
         f"whichever of them costs least, or compare them on more anchors; {remark}."
     )
 

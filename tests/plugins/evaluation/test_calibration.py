@@ -96,6 +96,8 @@ def test_a_planted_threshold_is_found_and_measured_on_other_items() -> None:
     threshold = calibrated(truth, (0.9,), 11, scores=scores[:, None])["judges"]["j0"]["threshold"]
     assert threshold["accept_from"] in (3.0, 4.0)
     assert threshold["kappa"]["value"] > 0.55
+    blind = calibrated(truth, (0.9,), 11, scores=-scores[:, None])
+    assert "no threshold of its score agrees with people beyond chance" in render(blind)
 
 
 def test_a_fitted_rule_never_sees_the_items_it_decides() -> None:

@@ -227,6 +227,7 @@ def test_variants_that_are_all_the_same_are_noise() -> None:
     comparisons = compare(dict.fromkeys("abc", np.full(20, 3.0)), paired=True)
     assert {c.p_holm for c in comparisons} == {1.0}
     assert "no variant is told from it" in recommendation(comparisons)
+    assert "p >= 0.29 after" in recommendation([comparisons[0]._replace(p_paired_holm=0.298)])
 
 
 def test_both_figures_name_every_variant_and_the_p_values(tmp_path: Path) -> None:
