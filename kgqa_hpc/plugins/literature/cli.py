@@ -75,10 +75,7 @@ def index_search(
 def _print_line(document: dict[str, Any]) -> None:
     import orjson
 
-    line = orjson.dumps(document, option=orjson.OPT_APPEND_NEWLINE)
-    # Nearly all lines are ASCII without DEL: orjson has escaped what else could steer a terminal.
-    steering = not line.isascii() or b"\x7f" in line
-    sys.stdout.buffer.write(plain_json(line.decode()).encode() if steering else line)
+    sys.stdout.buffer.write(plain_json(orjson.dumps(document).decode()).encode() + b"\n")
 
 
 def mentions(

@@ -11,7 +11,7 @@ as hashes: 570,000 entries take 0.46 GB in each worker instead of the 1.6 GB of 
 import re
 from array import array
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from enum import Enum
 from functools import lru_cache
 from itertools import chain
@@ -32,7 +32,7 @@ _ALTERNATIVE = re.compile(r"\s\(([^()]*(?:\([^()]*\)[^()]*)*)\)(?=\s\(|$)")
 class Outcome(Enum):
     """Result of mapping a name. Only `MAPPED` has a protein.
 
-    `HOMOLOGUE`: the name is known, of other organisms only. `OBSOLETE`: the entry was withdrawn or replaced.
+    `HOMOLOGUE`: the name is known, of other organisms only. `OBSOLETE`: the entry was withdrawn.
     """
 
     MAPPED = "mapped"
@@ -52,12 +52,9 @@ class Mapped(NamedTuple):
 
 
 class ProteinTable:
-    """Entries by their names. `replaced_by`: secondary accessions with the accessions that replace them
-    (UniProt's sec_ac.txt).
-    """
+    """Entries by their names."""
 
-    def __init__(self, proteins: Iterable[Protein], replaced_by: Mapping[str, str] | None = None) -> None:
-        self._replaced = dict(replaced_by or {})
+    def __init__(self, proteins: Iterable[Protein]) -> None:
         self._withdrawn: set[str] = set()
         # For each entry: its fields between line ends, which occur in no field of a file of lines; its organism's
         # name, id and lineage, one tuple an organism.
@@ -93,9 +90,8 @@ class ProteinTable:
     def map(self, name: str, organism: str) -> Mapped:
         """The entry with this name in this organism, or the reason for none. `organism`: a name or a taxon id."""
         name = name.strip()
-        if name in self._withdrawn or name in self._replaced:
-            new = self._replaced.get(name)
-            return Mapped(Outcome.OBSOLETE, candidates=(new,) if new else ())
+        if name in self._withdrawn:
+            return Mapped(Outcome.OBSOLETE)
         key, folded = hash(name), hash(_fold(name))
         exact, alike = self._exact.loc[key:key].tolist(), self._folded.loc[folded:folded].tolist()
         if not (everywhere := alike or exact):

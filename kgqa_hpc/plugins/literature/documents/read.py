@@ -99,18 +99,10 @@ def changes(path: Path) -> Iterator[Change]:
     if start == b"<" or head[:2] in (b"\xff\xfe", b"\xfe\xff"):
         return xml_changes(path)
     if start in (b"{", b""):
-        return _jsonl_changes(path)
+        rows = json_objects(path, DocumentFormatError)
+        return (_change(f"{path} line {number:,}", row) for number, row in rows)
     problem = f"{path}: neither XML nor JSON Lines nor Parquet"
     raise DocumentFormatError(problem, "documents are MEDLINE or JATS XML, or {id, title, text}")
-
-
-def _jsonl_changes(path: Path) -> Iterator[Change]:
-    """One document a line. Raises DocumentFormatError with the line."""
-    for number, row in json_objects(path, DocumentFormatError):
-        if "text" not in row and "title" not in row:
-            problem = f"{path} line {number:,}: neither 'text' nor 'title'"
-            raise DocumentFormatError(problem, "a document is {id, title, text}")
-        yield _change(f"{path} line {number:,}", row)
 
 
 def _parquet_changes(path: Path) -> Iterator[Change]:
@@ -161,6 +153,10 @@ def _document_id(location: str, value: Any) -> str:
 
 
 def _change(location: str, row: dict[str, Any]) -> Change:
+    if "text" not in row and "title" not in row:
+        raise DocumentFormatError(
+            f"{location}: neither 'text' nor 'title'", "a document is {id, title, text}"
+        )
     title, text = ("" if row.get(key) is None else row[key] for key in ("title", "text"))
     for key, value in (("title", title), ("text", text)):
         if not isinstance(value, str):

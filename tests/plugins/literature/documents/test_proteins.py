@@ -40,7 +40,7 @@ ENTRIES = [
     Protein("P11", "Deleted in cancer 1", "", (), HUMAN, "9606"),
     Protein("P12", "Large T antigen", "", (), "Simian virus 40", "1891767"),
 ]
-TABLE = ProteinTable(ENTRIES, replaced_by={"Q99999": "P1"})
+TABLE = ProteinTable(ENTRIES)
 BY_ACCESSION = {entry.accession: entry for entry in ENTRIES}
 
 
@@ -70,7 +70,6 @@ def test_a_name_is_mapped_as_people_write_it_and_its_entry_comes_back_whole(
         ("recA", "Escherichia coli", Outcome.AMBIGUOUS, ("P3", "P4")),
         ("IL1B", "mouse", Outcome.HOMOLOGUE, ("P5",)),
         ("P10", "human", Outcome.OBSOLETE, ()),
-        ("Q99999", "human", Outcome.OBSOLETE, ("P1",)),
         ("deleted", "human", Outcome.MISSING, ()),
         ("IL-1 β", "human", Outcome.MISSING, ()),
         ("TP53", "All", Outcome.NO_ORGANISM, ("P1", "P2")),
