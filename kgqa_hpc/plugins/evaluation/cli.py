@@ -164,7 +164,7 @@ def grounding_counts(records: Iterable[Mapping[str, Any]], where: str) -> dict[s
     counts: Counter[int] = Counter()
     quotes = {"kept": 0, "dropped": 0}
     for record in records:
-        if (relevant := record.get("relevant_documents")) is not None:
+        if isinstance(relevant := record.get("relevant_documents"), int):
             counts[relevant] += 1
             for quote_kind in quotes:
                 quotes[quote_kind] += record.get(f"quotes_{quote_kind}") or 0

@@ -60,7 +60,9 @@ def protein_table(sources: Iterable[Path]) -> dict[str, dict[str, float | None]]
 
 def _facts(record: Mapping[str, Any]) -> dict[str, Any]:
     """The values of a pair for each row of the table but the first; None or NaN where it has none."""
-    question, answer = (str(record.get(f"{name}_with_names") or record[name]) for name in PAIR)
+    question, answer = (record.get(f"{name}_with_names") or record.get(name) for name in PAIR)
+    if not (isinstance(question, str) and isinstance(answer, str)):
+        raise InputError(f"record {record['id']!r} has no question and answer", "leave it out")
     document, protein = record.get("document_id") or None, (record.get("protein") or "").casefold() or None
     return {
         "documents": document,
