@@ -3,8 +3,6 @@
 `execute` changes the given state, which is plain JSON and complete after each step, so that the same script can
 continue from it after a kill. Steps are kept whole: to go on, the script is walked through again with the finished
 steps taken from the state, so the position in nested TRY blocks need not be stored.
-Exceptions of `ask` other than ScriptError reach the caller; the command that asked has then changed
-nothing, and the script may be executed again with more answers.
 """
 
 from __future__ import annotations

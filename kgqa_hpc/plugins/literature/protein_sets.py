@@ -96,7 +96,7 @@ Labels = NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class Clusters:
-    """`labels` (n,), numbered by descending size; `method` names method and threshold in words."""
+    """`labels` (n,), equal within a cluster; `method` names method and threshold in words."""
 
     labels: Labels
     method: str
@@ -133,7 +133,7 @@ def cluster_by_kmers(sequences: Sequence[str], *, k: int = K, threshold: float =
     similar = np.concatenate(edges, axis=1)
     graph = coo_matrix((np.ones(similar.shape[1]), similar), shape=(n, n))
     labels = connected_components(graph, directed=False)[1] if n else np.empty(0, dtype=np.int64)
-    return Clusters(_by_size(labels), f"single linkage of Jaccard >= {threshold:g} on {k}-mers")
+    return Clusters(labels, f"single linkage of Jaccard >= {threshold:g} on {k}-mers")
 
 
 def cluster_by_mmseqs(sequences: Sequence[str]) -> Clusters:
@@ -154,11 +154,4 @@ def cluster_by_mmseqs(sequences: Sequence[str]) -> Clusters:
             representative, member = line.split("\t")
             labels[int(member)] = int(representative)
     method = f"MMseqs2 easy-cluster, identity >= {IDENTITY:g}, coverage >= {COVERAGE:g}"
-    return Clusters(_by_size(labels), method)
-
-
-def _by_size(labels: Labels) -> Labels:
-    _, firsts, members, sizes = np.unique(labels, return_index=True, return_inverse=True, return_counts=True)
-    rank = np.empty(len(sizes), dtype=np.int64)
-    rank[np.lexsort((firsts, -sizes))] = np.arange(len(sizes))
-    return rank[members]
+    return Clusters(labels, method)
