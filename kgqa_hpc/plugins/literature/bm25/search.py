@@ -199,15 +199,17 @@ class Shard:
 class Bm25Index:
     """A finished index, open for searching. Safe to share between processes: nothing is written.
 
+    `parameters` are those of terms and scores, `fingerprint` that of documents and parameters.
     `every_byte`: verify all of it now; None: when it is small. Raises InputError, CorruptFile, NewerFormat.
     """
 
     def __init__(self, folder: Path, every_byte: bool | None = None) -> None:
-        self._manifest = read_manifest(folder)
-        verify(folder, self._manifest, every_byte)
-        stem = self._manifest["parameters"]["stemmer"] is not None
+        manifest = read_manifest(folder)
+        verify(folder, manifest, every_byte)
+        self.parameters, self.fingerprint = manifest["parameters"], manifest["fingerprint"]
+        stem = self.parameters["stemmer"] is not None
         self._analyzer = analyzer(stem)
-        facts = self._manifest["shards"]
+        facts = manifest["shards"]
         self._shards = [Shard.open(folder / "shards" / f"{n:04d}", stem) for n in range(len(facts))]
         self.documents = sum(shard["documents"] for shard in facts)
         words = sum(shard["terms"] for shard in facts)
@@ -240,10 +242,6 @@ class Bm25Index:
                 insort(best, (-score, document.id, document), key=lambda hit: hit[:2])
                 del best[k:]
         return [Hit(name, -negative, document) for negative, name, document in best]
-
-    def provenance(self) -> dict[str, Any]:
-        """The data needed to repeat a search: parameters and the fingerprint of the documents."""
-        return {key: self._manifest[key] for key in ("fingerprint", "parameters", "inputs", "counts")}
 
     def _candidates(
         self, number: int, weights: dict[str, float], blocks: dict[str, list[int]], k: int
