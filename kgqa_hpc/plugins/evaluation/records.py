@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+import pandas as pd
 
 from kgqa_hpc.dataset.files import selector
 from kgqa_hpc.errors import InputError
@@ -102,18 +103,13 @@ def opinion(verdict: Any) -> Opinion:
 
 def read_votes(source: Path) -> tuple[Codes, tuple[str, ...]]:
     """Votes (records, judges) of a source; judges in the order they first occur."""
-    columns: dict[str, bytearray] = {}
-    gap, size = b"\xff", 0  # MISSING as a byte
-    for size, record in enumerate(records(source), start=1):
-        for name, verdict in mapping(record, "verdicts").items():
-            if (vote := opinion(verdict).vote) is not None:
-                column = columns.setdefault(name, bytearray())
-                column.extend(gap * (size - 1 - len(column)) + bytes([vote]))
-    if not columns:
+    verdicts = (mapping(record, "verdicts") for record in records(source))
+    opinions = ({name: opinion(verdict).vote for name, verdict in row.items()} for row in verdicts)
+    table = pd.DataFrame({name: vote for name, vote in row.items() if vote is not None} for row in opinions)
+    if table.columns.empty:
         cure = "verdicts hold booleans under a judge's name"
         raise InputError(f"{source}: no record has a judge's vote", cure)
-    table = [np.frombuffer(column.ljust(size, gap), dtype=np.int8) for column in columns.values()]
-    return np.stack(table, axis=1).astype(np.int64), tuple(columns)
+    return table.astype(float).fillna(MISSING).to_numpy(np.int64), tuple(table.columns)
 
 
 def read_verdicts(ratings: Ratings, sources: Sequence[Path], features: Sequence[str] = ()) -> Verdicts:
