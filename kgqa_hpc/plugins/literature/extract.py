@@ -296,11 +296,11 @@ class MapProtein(Step):
         """Map all records; the first record reads the file. Raises DocumentFormatError."""
         for record in kept(item):
             mapped = self._table.map(record["protein"], record.get("organism") or "")
-            record |= {"mapping": mapped.outcome.value, "organism_stated": record.get("organism")}
+            record |= {"mapping": mapped.outcome, "organism_stated": record.get("organism")}
             if mapped.candidates:
                 record["candidates"] = list(mapped.candidates)
             if (protein := mapped.protein) is None:
-                record["reason"] = f"{self.label}: {mapped.outcome.value}"
+                record["reason"] = f"{self.label}: {mapped.outcome}"
                 continue
             record |= {
                 "accession": protein.accession,

@@ -12,7 +12,7 @@ from pydantic import Field
 
 from kgqa_hpc.columns import Column
 from kgqa_hpc.plugins.literature.documents.mentions import Mention, NameFinder
-from kgqa_hpc.plugins.literature.documents.names import case_of, spellings
+from kgqa_hpc.plugins.literature.documents.names import any_case, spellings
 from kgqa_hpc.plugins.literature.extract import kept
 from kgqa_hpc.settings import StepSettings
 from kgqa_hpc.steps.item import PAIR, Item
@@ -55,7 +55,7 @@ def name_finder(names: Iterable[str]) -> NameFinder:
     every = [spelling for name in stripped for spelling in spellings(name)]
     every += [name.replace("-", " ") for name in every]
     every += [name.capitalize() for name in every if name.isalpha() and name.isupper() and len(name) >= 3]
-    cases = {name: case_of(name) for name in every}
+    cases = {name: any_case(name) for name in every}
     return NameFinder(cases, noise=lambda text: lambda start, end: None)
 
 

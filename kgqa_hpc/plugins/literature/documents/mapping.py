@@ -12,10 +12,9 @@ import re
 from array import array
 from collections import defaultdict
 from collections.abc import Iterable
-from enum import Enum
 from functools import lru_cache
 from itertools import chain
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -29,22 +28,12 @@ _JOINTS = re.compile(r"[\s\u00a0\u2010-\u2015\u2212-]+")
 _ALTERNATIVE = re.compile(r"\s\(([^()]*(?:\([^()]*\)[^()]*)*)\)(?=\s\(|$)")
 
 
-class Outcome(Enum):
-    """Result of mapping a name. Only `MAPPED` has a protein.
-
-    `HOMOLOGUE`: the name is known, of other organisms only. `OBSOLETE`: the entry was withdrawn.
-    """
-
-    MAPPED = "mapped"
-    AMBIGUOUS = "ambiguous"
-    HOMOLOGUE = "homologue"
-    OBSOLETE = "obsolete"
-    MISSING = "missing"
-    NO_ORGANISM = "no organism"
+# homologue: the name is known, of other organisms only; obsolete: the entry was withdrawn.
+Outcome = Literal["mapped", "ambiguous", "homologue", "obsolete", "missing", "no organism"]
 
 
 class Mapped(NamedTuple):
-    """The outcome with the protein, or with the sorted accessions of candidates."""
+    """The outcome with the protein if it is mapped, or with the sorted accessions of candidates."""
 
     outcome: Outcome
     protein: Protein | None = None
@@ -91,21 +80,21 @@ class ProteinTable:
         """The entry with this name in this organism, or the reason for none. `organism`: a name or a taxon id."""
         name = name.strip()
         if name in self._withdrawn:
-            return Mapped(Outcome.OBSOLETE)
+            return Mapped("obsolete")
         key, folded = hash(name), hash(_fold(name))
         exact, alike = self._exact.loc[key:key].tolist(), self._folded.loc[folded:folded].tolist()
         if not (everywhere := alike or exact):
-            return Mapped(Outcome.MISSING)
+            return Mapped("missing")
         candidates = tuple(sorted(self._by_accession(everywhere)))
         if organism.strip().lower() in NO_ORGANISM:
-            return Mapped(Outcome.NO_ORGANISM, candidates=candidates)
+            return Mapped("no organism", candidates=candidates)
         for numbers in (exact, alike):
             entries = self._by_accession(self._in_organism(numbers, organism.strip()))
             if len(entries) == 1:
-                return Mapped(Outcome.MAPPED, self._protein(entries.popitem()[1]))
+                return Mapped("mapped", self._protein(entries.popitem()[1]))
             if entries:
-                return Mapped(Outcome.AMBIGUOUS, candidates=tuple(sorted(entries)))
-        return Mapped(Outcome.HOMOLOGUE, candidates=candidates)
+                return Mapped("ambiguous", candidates=tuple(sorted(entries)))
+        return Mapped("homologue", candidates=candidates)
 
     def _by_accession(self, numbers: Iterable[int]) -> dict[str, int]:
         """Accessions and their entries; the last entry of a repeated accession."""

@@ -20,7 +20,7 @@ from itertools import chain
 
 import ahocorasick_rs
 
-from kgqa_hpc.plugins.literature.documents.names import LOOKALIKES, WORDS, Case, is_stop_word
+from kgqa_hpc.plugins.literature.documents.names import LOOKALIKES, WORDS, is_stop_word
 
 _BLANKS = " \t\n\r\u00a0\u2009\u202f"
 _HYPHENS = "-\u00ad\u2010\u2011\u2012\u2013\u2212"
@@ -128,22 +128,23 @@ def _is_no_product(explanation: list[str]) -> bool:
 class NameFinder:
     """Finder of names, for any number of texts.
 
-    `noise(text)` returns a function from start and end of a span to the reason why it is no name, or None.
+    `names`: whether any case fits each. `noise(text)` returns a function from start and end of a span to the reason why
+    it is no name, or None.
 
     `found` counts the mentions, `dropped` the other matches by reason: `case`, `inside a longer name`, and the reasons
     of `noise`: `heading`, `stop word`, `abbreviation`, `part of another name`.
     """
 
-    def __init__(self, names: dict[str, Case], noise: Noise | None = None) -> None:
+    def __init__(self, names: dict[str, bool], noise: Noise | None = None) -> None:
         self._noise = noise or usual_noise
         self.found = 0
         self.dropped: Counter[str] = Counter()
         self._exact: dict[str, set[str]] = {}
         self._folded: dict[str, set[str]] = {}
-        for name, case in names.items():
+        for name, any_case in names.items():
             plain = name.translate(_PLAIN)
             self._exact.setdefault(plain, set()).add(name.translate(_JOINED))
-            if case is Case.ANY:
+            if any_case:
                 table = _JOINED if _PHRASE.search(name) else _HYPHENATED
                 self._folded.setdefault(plain, set()).add(name.translate(table).lower())
         self._patterns = sorted(self._exact)
