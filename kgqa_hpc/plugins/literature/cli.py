@@ -88,8 +88,6 @@ def mentions(
     as_json: Annotated[bool, typer.Option("--json", help="Print the counts as JSON, too.")] = False,
 ) -> None:
     """Find names in documents: a JSON line per document, with offsets in code points."""
-    from dataclasses import asdict
-
     from kgqa_hpc.plugins.literature.documents.mentions import NameFinder
     from kgqa_hpc.plugins.literature.documents.names import read_names, searchable_names
     from kgqa_hpc.plugins.literature.documents.read import document_files, read_documents
@@ -101,7 +99,7 @@ def mentions(
     for document in read_documents(documents):
         documents_read += 1
         texts = {"mentions": document.text, "title_mentions": document.title}
-        spans = {key: [asdict(mention) for mention in finder.find(text)] for key, text in texts.items()}
+        spans = {key: [mention._asdict() for mention in finder.find(text)] for key, text in texts.items()}
         _print_line({"id": document.id, **spans})
     names_read, names_kept = name_counts.total(), name_counts.pop(None, 0)
     if as_json:

@@ -144,7 +144,7 @@ def _anchors(settings: AbstractSettings, counts: Counter[str], groups: Counter[s
             content = json.dumps([document.id, document.title, document.text], ensure_ascii=False)
             data = {
                 "document": {"id": document.id, "title": document.title, "text": document.text},
-                "mentions": [[mention.start, mention.end, mention.text] for mention in mentions],
+                "mentions": [list(mention) for mention in mentions],
                 "names": different,
             }
             yield Anchor(f"d-{short_digest(content).hex()}", AbstractAnchors.name, group, data=data)

@@ -14,12 +14,12 @@ the symbol in the text is a name, even if a gene has that name.
 import re
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import cache, lru_cache
 from itertools import chain
 
 import ahocorasick_rs
 
+from kgqa_hpc.plugins.literature.documents.document import Span
 from kgqa_hpc.plugins.literature.documents.names import LOOKALIKES, WORDS, is_stop_word
 
 _BLANKS = " \t\n\r\u00a0\u2009\u202f"
@@ -53,15 +53,6 @@ _IN = re.compile(r"[a-z]{2}ins?$")
 _NO_PROTEINS = {"again", "brain", "basin", "chain", "certain", "domain", "gain", "grain", "main", "margin", "obtain",
                 "origin", "pain", "remain", "skin", "spin", "strain", "terrain", "thin", "train", "twin", "vein",
                 "within", "retain", "contain", "sustain"}  # fmt: skip
-
-
-@dataclass(frozen=True, slots=True)
-class Mention:
-    """A name in a text: `text` is the span [start, end) of the text, in code points."""
-
-    start: int
-    end: int
-    text: str
 
 
 Noise = Callable[[str], Callable[[int, int], str | None]]
@@ -155,21 +146,21 @@ class NameFinder:
         )
         self._fits = lru_cache(_REMEMBERED)(self._is_written)
 
-    def find(self, text: str) -> list[Mention]:
+    def find(self, text: str) -> list[Span]:
         """The mentions in the text, in order, none overlapping. Time linear in the text's length."""
         hits = self._finder.find_matches_as_indexes(f" {text.translate(_PLAIN)} ", overlapping=True)
         if not hits:
             return []
         valid = [(start, end - 2) for number, start, end in hits if self._fits(number, text[start : end - 2])]
         self.dropped["case"] += len(hits) - len(valid)
-        why_not, mentions, reached = self._noise(text), list[Mention](), 0
+        why_not, mentions, reached = self._noise(text), list[Span](), 0
         for start, end in sorted(set(valid), key=lambda span: (span[0], -span[1])):
             if start < reached:
                 self.dropped["inside a longer name"] += 1
             elif reason := why_not(start, end):
                 self.dropped[reason] += 1
             else:
-                mentions.append(Mention(start, end, text[start:end]))
+                mentions.append(Span(start, end, text[start:end]))
                 reached = end
         self.found += len(mentions)
         return mentions

@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kgqa_hpc.errors import DocumentFormatError
-from kgqa_hpc.plugins.literature.documents.mentions import Mention, NameFinder
+from kgqa_hpc.plugins.literature.documents.document import Span
+from kgqa_hpc.plugins.literature.documents.mentions import NameFinder
 from kgqa_hpc.plugins.literature.documents.names import read_names, searchable_names
 
 SEED = 20261122
@@ -68,7 +69,7 @@ def test_nasty_names_are_found_where_they_are_meant(text: str, names: list[str],
 def test_the_longest_name_wins_and_the_others_are_counted() -> None:
     names = ["tumor necrosis factor", "necrosis factor", "necrosis factor receptor"]
     finder = NameFinder(searchable_names(names))
-    assert finder.find("tumor necrosis factor receptor") == [Mention(0, 21, "tumor necrosis factor")]
+    assert finder.find("tumor necrosis factor receptor") == [Span(0, 21, "tumor necrosis factor")]
     assert (finder.found, finder.dropped["inside a longer name"]) == (1, 2)
 
 
