@@ -128,9 +128,7 @@ def run_script(
             cure = f"import the graph first: kgqa import {shell_word(graph)}"
             raise InputError(f"{path}: no such file", cure)
         property_graph = from_run(read_graph(path), sha256_of(path))
-    initial = State(commands.digest, property_graph.digest)
-    if state:
-        initial = load_state(state, commands.digest, property_graph.digest)
+    initial = load_state(state, commands.digest, property_graph.digest) if state else None
     with ExitStack() as stack:
         model: Model = Answers.read(answers) if answers else nobody
         model = stack.enter_context(asking(engine)) if engine else model

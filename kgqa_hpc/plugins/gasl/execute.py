@@ -112,12 +112,13 @@ class _Stopped(Exception):
 def execute(
     script: Script,
     graph: PropertyGraph,
-    state: State,
+    state: State | None = None,
     ask: Model = nobody,
     on_step: OnStep | None = None,
     bounds: Bounds = OWN_SCRIPT,
 ) -> Result:
-    """Run the remaining steps of a script. `state` must be of this script and graph."""
+    """Run a script, or its remaining steps after `state`, which must be of this script and graph."""
+    state = state or State(script.digest, graph.digest)
     own_graph = Graph(graph, state.nodes, state.edges)
     world = World(own_graph, ask, state.variables, state.declared, bounds, state.work)
     run = _Run(script, world, state, on_step)

@@ -5,7 +5,6 @@ sees its result; or it declares the result sufficient and words the question. Th
 never the model's text.
 """
 
-import hashlib
 from typing import Any
 
 import numpy as np
@@ -14,7 +13,7 @@ from kgqa_hpc.anchors.anchor import Anchor
 from kgqa_hpc.anchors.family import wording
 from kgqa_hpc.columns import Column
 from kgqa_hpc.errors import ScriptError
-from kgqa_hpc.plugins.gasl.execute import Result, State, execute
+from kgqa_hpc.plugins.gasl.execute import Result, execute
 from kgqa_hpc.plugins.gasl.graph import PropertyGraph, Table
 from kgqa_hpc.plugins.gasl.language import to_json
 from kgqa_hpc.plugins.gasl.parser import parse
@@ -97,6 +96,6 @@ def run_on(anchor: Anchor, script: str) -> Result:
         Table(edges, {}),
         sources=np.array(sources, np.int32),
         targets=np.array(targets, np.int32),
-        digest=hashlib.sha256(anchor.id.encode()).hexdigest(),
+        digest="",
     )
-    return execute(parsed, graph, State("", ""), bounds=BOUNDS)
+    return execute(parsed, graph, bounds=BOUNDS)

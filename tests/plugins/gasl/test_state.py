@@ -158,7 +158,7 @@ def test_items_are_asked_in_batches_with_their_ids_or_places(toy: PropertyGraph)
         return [None if prompt.key == "2" else prompt.key for prompt in prompts]
 
     script = parse(b'SET v = [{"id": "a"}, {}, {"id": 7}, 1]; ITERATE v BATCH_SIZE 3 WITH CLASSIFY x')
-    result = execute(script, toy, State(script.digest, toy.digest), ask)
+    result = execute(script, toy, ask=ask)
     assert asked == [["a", "2", "7"], ["4"]]
     assert [item["category"] for item in result.variables["v"]] == ["a", None, "7", "4"]
     assert (result.status, result.steps[-1]["unanswered"]) == ("partial", 1)
