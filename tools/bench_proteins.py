@@ -21,7 +21,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 
-from kgqa_hpc.plugins.literature.documents.mapping import Mapped, Outcome, ProteinTable, names_of
+from kgqa_hpc.plugins.literature.documents.mapping import Mapped, ProteinTable, names_of
 from kgqa_hpc.plugins.literature.documents.proteins import Protein, read_proteins
 
 SEED = 20261122
@@ -138,7 +138,7 @@ def measure(path: Path, plain: bool) -> None:
     )
     pairs = [(what, asked[at - 1][1] if at % 3 == 0 else where) for at, (what, where) in enumerate(asked)]
     started = time.process_time()
-    became = Counter(table.map(what, where).outcome.value for what, where in pairs)
+    became = Counter(table.map(what, where).outcome for what, where in pairs)
     seconds = time.process_time() - started
     print(
         f"{len(pairs):,} names mapped in {seconds:.2f} CPU s, {len(pairs) / seconds:,.0f} a second: {dict(became)}"
@@ -158,8 +158,8 @@ class Plain:
         everywhere = self.by_name.get(name, ())
         here = [protein for protein in everywhere if protein.organism == organism]
         if len(here) == 1:
-            return Mapped(Outcome.MAPPED, here[0])
-        return Mapped(Outcome.AMBIGUOUS if here else Outcome.HOMOLOGUE if everywhere else Outcome.MISSING)
+            return Mapped("mapped", here[0])
+        return Mapped("ambiguous" if here else "homologue" if everywhere else "missing")
 
 
 if __name__ == "__main__":

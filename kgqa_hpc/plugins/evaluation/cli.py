@@ -61,12 +61,12 @@ def human_sample(
     as_json: AsJson = False,
 ) -> None:
     """Draw accepted and rejected pairs to be rated."""
-    from kgqa_hpc.plugins.evaluation.human_sample import Aim, draw_sample
+    from kgqa_hpc.plugins.evaluation import human_sample as module
 
-    aim = Aim(expected, difference, power, alpha)
-    drawn = draw_sample(run, sheet, number=number, by=by, where=where, show=show or (), aim=aim, seed=seed)
-    files = f"{len(drawn.strata)} strata; sheet {drawn.sheet}, key {drawn.key} (keep it from raters)"
-    print_result(drawn.to_dict(), f"{drawn.plan}\n{files}", as_json)
+    aim = module.Aim(expected, difference, power, alpha)
+    sampling: Any = {"by": by, "where": where, "show": show or (), "aim": aim, "seed": seed}
+    document = module.draw_sample(run, sheet, number=number, **sampling)
+    print_result(document, module.render(document), as_json)
 
 
 @human.command(name="page")
@@ -164,7 +164,7 @@ def grounding_counts(records: Iterable[Mapping[str, Any]], where: str) -> dict[s
     counts: Counter[int] = Counter()
     quotes = {"kept": 0, "dropped": 0}
     for record in records:
-        if (relevant := record.get("relevant_documents")) is not None:
+        if isinstance(relevant := record.get("relevant_documents"), int):
             counts[relevant] += 1
             for quote_kind in quotes:
                 quotes[quote_kind] += record.get(f"quotes_{quote_kind}") or 0

@@ -22,15 +22,15 @@ from kgqa_hpc.store.atomic import make_folder
 from kgqa_hpc.terminal import note, stage_progress
 from kgqa_hpc.text.plain_text import aligned
 
-ORDER = 4  # the longest n-grams of distinct-n and self-BLEU
-_Gram = tuple[str, ...]
+ORDER = 4  # the longest n-grams of distinct-n
 
 
 def distinct_n(texts: Sequence[str], n: int) -> float | None:
     """Distinct n-grams divided by all n-grams, within texts; None if there is none."""
-    total, distinct = 0, set[_Gram]()
+    total, distinct = 0, set[tuple[str, ...]]()
     for text in texts:
-        grams = _ngrams(words(text), n)
+        tokens = words(text)
+        grams = list(zip(*(tokens[start:] for start in range(n)), strict=False))
         total += len(grams)
         distinct.update(grams)
     return len(distinct) / total if total else None
@@ -57,28 +57,11 @@ def self_bleu(texts: Sequence[str], *, sample: int = 500, seed: int = 0) -> floa
     """
     from sacrebleu.metrics.bleu import BLEU
 
-    chosen = drawn(len(texts), sample, seed)
-    if len(chosen) < 2:
+    lines = [" ".join(words(texts[i])) for i in drawn(len(texts), sample, seed)]
+    if len(lines) < 2:
         return None
-    tokens = [words(texts[i]) for i in chosen]
-    grams = [[Counter(_ngrams(text_tokens, n)) for n in range(1, ORDER + 1)] for text_tokens in tokens]
-    # The two highest counts of an n-gram in a text, the lower first.
-    highest: dict[_Gram, tuple[int, int]] = {}
-    for gram, count in (entry for counts in grams for counter in counts for entry in counter.items()):
-        second, high = highest.get(gram, (0, 0))
-        highest[gram] = (min(max(second, count), high), max(high, count))
-    scores = []
-    for i, counts in enumerate(grams):
-        # Clipped at the highest count of the other texts, which is the second where this text has the highest.
-        correct = [
-            sum(n if n < highest[gram][1] else highest[gram][0] for gram, n in counter.items())
-            for counter in counts
-        ]
-        size = len(tokens[i])
-        nearest = min((len(t) for j, t in enumerate(tokens) if j != i), key=lambda n: (abs(n - size), n))
-        total = [counter.total() for counter in counts]
-        bleu = BLEU.compute_bleu(correct, total, size, nearest, smooth_method="exp", effective_order=True)
-        scores.append(bleu.score)
+    bleu = BLEU(effective_order=True, tokenize="none")
+    scores = [bleu.sentence_score(line, lines[:i] + lines[i + 1 :]).score for i, line in enumerate(lines)]
     return float(np.mean(scores))
 
 
@@ -103,10 +86,6 @@ def drawn(texts: int, number: int, seed: int) -> np.ndarray:
     if texts <= number:
         return np.arange(texts)
     return np.sort(np.random.default_rng(seed).choice(texts, number, replace=False))
-
-
-def _ngrams(tokens: list[str], n: int) -> list[_Gram]:
-    return [tuple(tokens[i : i + n]) for i in range(len(tokens) - n + 1)]
 
 
 _VENDI_TEXTS = 1000  # its matrix is as wide as it has texts

@@ -13,7 +13,7 @@ import numpy as np
 from kgqa_hpc.errors import InputError
 from kgqa_hpc.plugins.evaluation.agreement import ENDS, MISSING, RESAMPLES, Codes, Floats
 from kgqa_hpc.plugins.evaluation.judges import wilson
-from kgqa_hpc.plugins.evaluation.records import read_votes, records
+from kgqa_hpc.plugins.evaluation.records import mapping, read_votes, records
 from kgqa_hpc.text.plain_text import aligned
 
 SUMMARIES = {"mean_of_factors": "mean of the judges' factors", "ratio_of_means": "ratio of the mean rates"}
@@ -75,8 +75,8 @@ def _models(source: Path, judges: tuple[str, ...] | None) -> set[str]:
     """The models behind a source's verdicts; a judge's name where its records do not tell."""
     models: set[str] = set()
     for record in records(source):
-        engines = (record.get("provenance") or {}).get("engine") or {}
-        for name in record.get("verdicts") or {}:
+        engines = mapping(record, "provenance").get("engine") or {}
+        for name in mapping(record, "verdicts"):
             if judges is None or name in judges:
                 models.add((engines.get(name) or {}).get("model") or name)
     return models

@@ -48,30 +48,6 @@ class Aim(NamedTuple):
 AIM = Aim()
 
 
-class Plan(NamedTuple):
-    """Size of a sample for raters, and its statistical power. Shares are of pairs that raters find good."""
-
-    accepted: int
-    rejected: int
-    aim: Aim
-    detectable: float | None
-    half_width: float
-    kappa_half_width: float
-
-    def __str__(self) -> str:
-        aim, detectable = self.aim, "none (too few pairs)"
-        if self.detectable is not None:
-            detectable = f"{100 * self.detectable:.1f} points"
-        return (
-            f"{self.accepted + self.rejected} pairs: {self.accepted} accepted, {self.rejected} rejected\n"
-            f"Telling {aim.expected:.0%} good from {aim.expected - aim.difference:.0%} takes "
-            f"{pairs_for_difference(*aim)} of each (power {aim.power:.0%}, two-sided alpha {aim.alpha:g}).\n"
-            f"This sample: smallest difference told: {detectable}; the share among accepted "
-            f"± {100 * self.half_width:.1f} points; kappa of a judge ± {self.kappa_half_width:.2f} "
-            f"(95 %, before anyone skips an item)."
-        )
-
-
 def pairs_for_difference(expected: float, difference: float, power: float = 0.8, alpha: float = 0.05) -> int:
     """Pairs in each of two groups that distinguish the shares `expected` and `expected - difference`.
 
@@ -86,8 +62,8 @@ def pairs_for_difference(expected: float, difference: float, power: float = 0.8,
     return ceil((chance + miss) ** 2 / difference**2)
 
 
-def plan(accepted: int, rejected: int, aim: Aim) -> Plan:
-    """Plan and power of a sample of these sizes.
+def power_of(accepted: int, rejected: int, aim: Aim) -> dict[str, Any]:
+    """The aim, and the statistical power of a sample of these sizes; shares are of pairs that raters find good.
 
     `half_width` is half of a share's 95 % interval, `detectable` the smallest drop below the expected share that groups
     of these sizes can detect; None if there is none.
@@ -101,25 +77,8 @@ def plan(accepted: int, rejected: int, aim: Aim) -> Plan:
             enough = pairs_for_difference(*aim._replace(difference=middle)) <= pairs
             low, high = (low, middle) if enough else (middle, high)
         detectable = high
-    return Plan(accepted, rejected, aim, detectable, half, kappa_half_width(accepted + rejected))
-
-
-class Sample(NamedTuple):
-    """The sample as written: the plan with its statistical power, and (sampled, population) of each stratum."""
-
-    plan: Plan
-    strata: dict[Stratum, tuple[int, int]]
-    sheet: Path
-    key: Path
-
-    def to_dict(self) -> dict[str, Any]:
-        power = self.plan._asdict()
-        rows = [
-            {"accepted": accepted, "stratum": value, "sampled": sampled, "population": population}
-            for (accepted, value), (sampled, population) in self.strata.items()
-        ]
-        files = {"sheet": str(self.sheet), "key": str(self.key)}
-        return {**files, "power": power.pop("aim")._asdict() | power, "strata": rows}
+    widths = {"half_width": half, "kappa_half_width": kappa_half_width(accepted + rejected)}
+    return {**aim._asdict(), "accepted": accepted, "rejected": rejected, "detectable": detectable, **widths}
 
 
 def draw_sample(
@@ -132,8 +91,8 @@ def draw_sample(
     show: Sequence[str] = (),
     aim: Aim = AIM,
     seed: int = 0,
-) -> Sample:
-    """Write the sheet to rate and its key (`NAME.key.csv` beside it).
+) -> dict[str, Any]:
+    """Write the sheet to rate and its key (`NAME.key.csv` beside it); returns what was drawn, as plain data.
 
     `number` pairs in all; without it as many as the `aim` needs. `where`: an SQL expression that selects records of a
     merged run; `show`: columns of the records behind the empty ones, such as the text that a pair was made from. Reads
@@ -179,8 +138,27 @@ def draw_sample(
         make_folder(path.parent)
         write_file(path, content)
     good = sum(n for (side, _), n in quotas.items() if side)
-    sizes = {stratum: (quotas[stratum], population[stratum]) for stratum in names}
-    return Sample(plan(good, sum(quotas.values()) - good, aim), sizes, sheet, key)
+    counts = ((*stratum, quotas[stratum], population[stratum]) for stratum in names)
+    fields = ("accepted", "stratum", "sampled", "population")
+    strata_drawn = [dict(zip(fields, row, strict=True)) for row in counts]
+    power = power_of(good, sum(quotas.values()) - good, aim)
+    return {"sheet": str(sheet), "key": str(key), "power": power, "strata": strata_drawn}
+
+
+def render(document: dict[str, Any]) -> str:
+    """The result of `draw_sample` as text."""
+    power, aim = document["power"], Aim(*(document["power"][name] for name in Aim._fields))
+    smallest = power["detectable"]
+    return (
+        f"{power['accepted'] + power['rejected']} pairs: {power['accepted']} accepted, {power['rejected']} rejected\n"
+        f"Telling {aim.expected:.0%} good from {aim.expected - aim.difference:.0%} takes "
+        f"{pairs_for_difference(*aim)} of each (power {aim.power:.0%}, two-sided alpha {aim.alpha:g}).\n"
+        "This sample: smallest difference told: "
+        f"{'none (too few pairs)' if smallest is None else f'{100 * smallest:.1f} points'}; "
+        f"the share among accepted ± {100 * power['half_width']:.1f} points; "
+        f"kappa of a judge ± {power['kappa_half_width']:.2f} (95 %, before anyone skips an item).\n"
+        f"{len(document['strata'])} strata; sheet {document['sheet']}, key {document['key']} (keep it from raters)"
+    )
 
 
 def share_out(sizes: list[int], total: int) -> list[int]:

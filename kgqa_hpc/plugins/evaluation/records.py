@@ -6,12 +6,13 @@ a score for ranking: the mean of its numbers, or without numbers the share of it
 verdict is a reason and never counted. Rated items are matched with records by id, else by text.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+import pandas as pd
 
 from kgqa_hpc.dataset.files import selector
 from kgqa_hpc.errors import InputError
@@ -80,6 +81,15 @@ class Verdicts:
     texts_differ: int
 
 
+def mapping(record: Mapping[str, Any], name: str) -> dict[str, Any]:
+    """A field of a record that is an object, empty where it has none. Raises InputError for another value."""
+    value = record.get(name) or {}
+    if not isinstance(value, dict):
+        problem = f"record {record['id']!r}: {name} is not an object"
+        raise InputError(problem, "docs/reference/record.md lists the fields of a record")
+    return value
+
+
 def opinion(verdict: Any) -> Opinion:
     """The vote and the score in a verdict: an object, or a bare boolean or number."""
     values = list(verdict.values()) if isinstance(verdict, dict) else [verdict]
@@ -93,18 +103,13 @@ def opinion(verdict: Any) -> Opinion:
 
 def read_votes(source: Path) -> tuple[Codes, tuple[str, ...]]:
     """Votes (records, judges) of a source; judges in the order they first occur."""
-    columns: dict[str, bytearray] = {}
-    gap, size = b"\xff", 0  # MISSING as a byte
-    for size, record in enumerate(records(source), start=1):
-        for name, verdict in (record.get("verdicts") or {}).items():
-            if (vote := opinion(verdict).vote) is not None:
-                column = columns.setdefault(name, bytearray())
-                column.extend(gap * (size - 1 - len(column)) + bytes([vote]))
-    if not columns:
+    verdicts = (mapping(record, "verdicts") for record in records(source))
+    opinions = ({name: opinion(verdict).vote for name, verdict in row.items()} for row in verdicts)
+    table = pd.DataFrame({name: vote for name, vote in row.items() if vote is not None} for row in opinions)
+    if table.columns.empty:
         cure = "verdicts hold booleans under a judge's name"
         raise InputError(f"{source}: no record has a judge's vote", cure)
-    table = [np.frombuffer(column.ljust(size, gap), dtype=np.int8) for column in columns.values()]
-    return np.stack(table, axis=1).astype(np.int64), tuple(columns)
+    return table.astype(float).fillna(MISSING).to_numpy(np.int64), tuple(table.columns)
 
 
 def read_verdicts(ratings: Ratings, sources: Sequence[Path], features: Sequence[str] = ()) -> Verdicts:
@@ -153,13 +158,8 @@ def read_verdicts(ratings: Ratings, sources: Sequence[Path], features: Sequence[
 
 
 def _opinions(record: dict[str, Any], label: str, features: Sequence[str]) -> dict[str, Opinion]:
-    verdicts = record.get("verdicts") or {}
-    if not isinstance(verdicts, dict):
-        problem = f"record {record['id']!r}: verdicts is not an object"
-        raise InputError(problem, "it maps a judge to its verdict")
-    measured = record.get("features")
-    scores = measured if isinstance(measured, dict) else {}
-    judged = verdicts | {name: scores[name] for name in features if name in scores}
+    scores = mapping(record, "features") if features else {}
+    judged = mapping(record, "verdicts") | {name: scores[name] for name in features if name in scores}
     named = {label + name: opinion(verdict) for name, verdict in judged.items()}
     if isinstance(record.get("accepted"), bool):
         named[DECISION] = opinion(record["accepted"])

@@ -25,7 +25,7 @@ import numpy as np
 from kgqa_hpc.columns import Column
 from kgqa_hpc.errors import ExtensionError, InputError
 from kgqa_hpc.plugins.evaluation.agreement import RESAMPLES, Floats, estimate, interval, mean_of
-from kgqa_hpc.plugins.evaluation.records import records
+from kgqa_hpc.plugins.evaluation.records import mapping, records
 from kgqa_hpc.prompts.safe_text import TEXT_LENGTH, clean_text
 from kgqa_hpc.registry import METRICS
 from kgqa_hpc.settings import StepSettings
@@ -309,13 +309,14 @@ def read_judged(source: Path, pairs: Pairs) -> dict[str, Floats]:
     row_of = {str(line["id"]): row for row, line in enumerate(pairs.rows)}
     by_column: dict[str, Floats] = {}
     for record in records(source):
-        row, features = row_of.get(record["id"]), record.get("features") or {}
+        row, features = row_of.get(record["id"]), mapping(record, "features")
         if row is not None and record.get("prediction", pairs.predictions[row]) != pairs.predictions[row]:
             raise InputError(f"{source}: judged another prediction of {record['id']!r}", _JOINED)
         judges = [name.removesuffix(f"_{ASPECTS[0]}") for name in features if name.endswith(f"_{ASPECTS[0]}")]
         for judge in judges if row is not None else ():
-            if all(f"{judge}_{aspect}" in features for aspect in ASPECTS):
-                scores = {aspect: float(features[f"{judge}_{aspect}"]) for aspect in ASPECTS}
+            answers = ((aspect, features.get(f"{judge}_{aspect}")) for aspect in ASPECTS)
+            scores = {aspect: float(value) for aspect, value in answers if isinstance(value, int | float)}
+            if len(scores) == len(ASPECTS):
                 for name, score in {**scores, "mean": sum(scores.values()) / len(scores)}.items():
                     by_column.setdefault(f"{judge}_{name}", np.full(len(row_of), np.nan))[row] = score
     if not by_column:

@@ -8,7 +8,6 @@ import json
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -64,8 +63,7 @@ def run(
         name = f" {step['variable']}" if step["variable"] else ""
         note(f"{step['line']}:{step['column']} {step['status']}{name}{count}")
     for name, value in result.variables.items():
-        parts = islice(json.JSONEncoder().iterencode(value), _MOST_PRINTED + 1)  # of a character or more
-        text = "".join(parts)
+        text = json.dumps(value)
         ending = " … (whole with --json)" if len(text) > _MOST_PRINTED else ""
         say(f"{name} = {text[:_MOST_PRINTED]}{ending}")
     if result.error:
@@ -130,9 +128,7 @@ def run_script(
             cure = f"import the graph first: kgqa import {shell_word(graph)}"
             raise InputError(f"{path}: no such file", cure)
         property_graph = from_run(read_graph(path), sha256_of(path))
-    initial = State(commands.digest, property_graph.digest)
-    if state:
-        initial = load_state(state, commands.digest, property_graph.digest)
+    initial = load_state(state, commands.digest, property_graph.digest) if state else None
     with ExitStack() as stack:
         model: Model = Answers.read(answers) if answers else nobody
         model = stack.enter_context(asking(engine)) if engine else model
@@ -202,28 +198,24 @@ def asking(path: Path) -> Iterator[Model]:
     """An `ask` for the engine that a YAML file configures: the keys of a configuration's `engine:` section,
     or a whole configuration. The engine is closed at the end.
 
-    Raises InputError, ConfigError, or EngineConfigError when it cannot start.
+    Raises ConfigError, or EngineConfigError when it cannot start.
     """
     from pydantic import ValidationError
 
+    from kgqa_hpc.config.files import plain_config
     from kgqa_hpc.engines.clean import Redactor
     from kgqa_hpc.engines.mailbox import Mailbox
     from kgqa_hpc.engines.registry import ENGINES, parse_engine
     from kgqa_hpc.plugins.gasl.world import ANSWER_FIELDS
     from kgqa_hpc.settings import problems_of
-    from kgqa_hpc.store.yaml_file import load_yaml
 
+    document = plain_config(path)
     try:
-        document = load_yaml(path)
-        section = document.get("engine", document) if isinstance(document, dict) else document
-        settings = parse_engine(section, path.parent)
-    except FileNotFoundError as problem:
-        raise InputError(f"{path}: cannot be read: {problem.strerror}") from None
-    except ValidationError as problem:
-        lines = [f"{'.'.join(map(str, entry.key))}: {entry.text}" for entry in problems_of(problem)]
-        raise ConfigError(f"{path}: not the settings of an engine: {'; '.join(lines)}") from None
+        settings = parse_engine(document.get("engine", document), path.parent)
     except ValueError as problem:
-        raise ConfigError(f"{path}: not the settings of an engine: it {problem}") from None
+        entries = problems_of(problem) if isinstance(problem, ValidationError) else ()
+        text = "; ".join(f"{'.'.join(map(str, entry.key))}: {entry.text}" for entry in entries)
+        raise ConfigError(f"{path}: not the settings of an engine: {text or f'it {problem}'}") from None
     engine, redact = ENGINES.get(settings.kind)(settings), Redactor(settings.secret_names)
 
     def ask(prompts: Sequence[Prompt]) -> Sequence[Any]:

@@ -3,8 +3,6 @@
 `execute` changes the given state, which is plain JSON and complete after each step, so that the same script can
 continue from it after a kill. Steps are kept whole: to go on, the script is walked through again with the finished
 steps taken from the state, so the position in nested TRY blocks need not be stored.
-Exceptions of `ask` other than ScriptError reach the caller; the command that asked has then changed
-nothing, and the script may be executed again with more answers.
 """
 
 from __future__ import annotations
@@ -114,12 +112,13 @@ class _Stopped(Exception):
 def execute(
     script: Script,
     graph: PropertyGraph,
-    state: State,
+    state: State | None = None,
     ask: Model = nobody,
     on_step: OnStep | None = None,
     bounds: Bounds = OWN_SCRIPT,
 ) -> Result:
-    """Run the remaining steps of a script. `state` must be of this script and graph."""
+    """Run a script, or its remaining steps after `state`, which must be of this script and graph."""
+    state = state or State(script.digest, graph.digest)
     own_graph = Graph(graph, state.nodes, state.edges)
     world = World(own_graph, ask, state.variables, state.declared, bounds, state.work)
     run = _Run(script, world, state, on_step)
@@ -220,20 +219,11 @@ class _Run:
 
 
 LAST = "last"
-# The function of each command by its rule in grammar.lark; the values of the rule's parts are its arguments.
-_COMMANDS: dict[str, Callable[..., Outcome]] = {
+# A command is the function with the name of its rule in grammar.lark; the values of the rule's parts are its arguments.
+_COMMANDS: dict[str, Any] = {
     "set": lambda world, name, value: Outcome(value),
     **dict.fromkeys(("find", "debug"), lambda world, search: Outcome(finding.find(world, search))),
-    **{
-        function.__name__: function
-        for function in (
-            *(computing.add_field, computing.ask, computing.generate, computing.count, computing.aggregate),
-            *(computing.iterate, computing.check, computing.show, computing.inspect),
-            *(combining.join, combining.merge, combining.compare, combining.select, combining.rank),
-            *(combining.group, combining.declare, combining.update, combining.create),
-            *(walking.walk, walking.connect, walking.subgraph, walking.pattern, walking.cluster),
-        )
-    },
+    **vars(computing) | vars(combining) | vars(walking),
 }
 
 

@@ -70,14 +70,12 @@ class PropertyGraph:
         return {node_id: position for position, node_id in enumerate(self.nodes.columns["id"])}
 
     def row(self, node: int, direction: str) -> list[tuple[int, int]]:
-        """The edges at a node as pairs (other end, position of the edge), sorted."""
+        """The edges out of a node or into it as pairs (other end, position of the edge), sorted."""
         if direction not in self.rows:
-            near, far, edges = self.sources, self.targets, np.arange(len(self.sources))
+            near, far = self.sources, self.targets
             if direction == "in":
                 near, far = far, near
-            elif direction == "both":
-                near, far = np.concatenate((near, far)), np.concatenate((far, near))
-                edges = np.concatenate((edges, edges))
+            edges = np.arange(len(near))
             order = np.lexsort((edges, far, near))
             starts = np.zeros(len(self.nodes) + 1, np.int64)
             np.cumsum(np.bincount(near, minlength=len(self.nodes)), out=starts[1:])
@@ -184,10 +182,11 @@ class Graph:
 
     def row(self, node: int, direction: str = "out") -> list[tuple[int, int]]:
         """The edges at a node, loops too, as pairs (other end, position of the edge), sorted."""
-        row = self.base.row(node, direction) if node < len(self.base.nodes) else []
-        sides = ("out", "in") if direction == "both" else (direction,)
-        new = [pair for side in sides for pair in self._new_rows.get((side, node), ())]
-        return sorted(row + new) if new else row
+        row: list[tuple[int, int]] = []
+        for side in ("out", "in") if direction == "both" else (direction,):
+            row += self.base.row(node, side) if node < len(self.base.nodes) else ()
+            row += self._new_rows.get((side, node), ())
+        return sorted(row)
 
     def neighbours(self, node: int, direction: str) -> list[Step]:
         """Adjacent nodes, without the node itself, sorted by position; each with its connecting edges, sorted too."""

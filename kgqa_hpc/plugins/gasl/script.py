@@ -99,7 +99,7 @@ class ScriptAnchors(AnchorKind):
 
     def draw(self, source: Source, settings: ScriptSettings, seed: int, tools: Tools) -> Drawn:
         """Raises ConfigError for a script that cannot be read, EmptyGraphError when none gives an answer."""
-        from kgqa_hpc.plugins.gasl.execute import State, execute
+        from kgqa_hpc.plugins.gasl.execute import execute
         from kgqa_hpc.plugins.gasl.graph import from_run
 
         for template in settings.scripts:
@@ -117,7 +117,7 @@ class ScriptAnchors(AnchorKind):
             fitting = (node for node in nodes if node.type == template.entity and node.name not in shared)
             for node in sorted(fitting, key=lambda node: place(seed, f"{template.name}/{node.id}")):
                 text, script = _parsed(template, node.id)
-                result = execute(script, property_graph, State(script.digest, property_graph.digest))
+                result = execute(script, property_graph)
                 value = result.variables.get(ANSWER)
                 texts = answers_of(value) if result.status == "success" else []
                 if 1 <= len(texts) <= settings.max_answers and askable(node.name, texts, shared):

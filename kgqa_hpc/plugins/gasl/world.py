@@ -118,14 +118,9 @@ class World:
 
     def value(self, ref: lang.Ref) -> Any:
         """The value of a name. Raises ScriptError `name` when there is no such variable or entry."""
-        if ref.name not in self.variables:
-            message = f"no variable {ref.name[:100]!r}"
-            raise ScriptError("name", message, ref.place, lang.nearest(ref.name, self.variables))
-        value = self.variables[ref.name]
-        for entry in ref.entries:
-            value = self._entry(ref, value, entry)
-        count = len(value) if isinstance(value, list | dict) else 1
-        self.spend(count + self._sizes[ref.name] // _ITEM_BYTES)
+        value, path = self._followed(ref)
+        if path:
+            raise ScriptError("name", f"{ref.text[:100]}: no entry {path[0][:100]!r}", ref.place)
         return [lang.as_item(element) for element in value] if isinstance(value, list) else value
 
     def items(self, ref: lang.Ref) -> list[lang.Item]:
@@ -142,14 +137,8 @@ class World:
         if not isinstance(value, list):
             return None
         items = [lang.as_item(element) for element in value]
-        steps = path or next(
-            (
-                (name,)
-                for name in _UNNAMED
-                if any(lang.look_up(item, (name,)) is not lang.MISSING for item in items)
-            ),
-            (_UNNAMED[0],),
-        )
+        present = lang.names_in(items)
+        steps = path or (next((name for name in _UNNAMED if name in present), _UNNAMED[0]),)
         values = [lang.look_up(item, steps) for item in items]
         if items and all(value is lang.MISSING for value in values):
             names = {name for item in items for name in item}
@@ -167,19 +156,21 @@ class World:
         return value
 
     def _followed(self, ref: lang.Ref) -> tuple[Any, tuple[str, ...]]:
-        """The value of `$name` through entries of DICTs; names after a LIST are a field of its items."""
-        value = self.value(lang.Ref(ref.name, ref.name, (), ref.place))
+        """The value of a name through entries of DICTs, and the names after a LIST, which are a field of its items."""
+        if ref.name not in self.variables:
+            message = f"no variable {ref.name[:100]!r}"
+            raise ScriptError("name", message, ref.place, lang.nearest(ref.name, self.variables))
+        value = self.variables[ref.name]
+        count = len(value) if isinstance(value, list | dict) else 1
+        self.spend(count + self._sizes[ref.name] // _ITEM_BYTES)
         for position, entry in enumerate(ref.entries):
             if isinstance(value, list):
                 return value, ref.entries[position:]
-            value = self._entry(ref, value, entry)
+            if not isinstance(value, dict) or entry not in value:
+                guess = lang.nearest(entry, value) if isinstance(value, dict) else None
+                raise ScriptError("name", f"{ref.text[:100]}: no entry {entry[:100]!r}", ref.place, guess)
+            value = value[entry]
         return value, ()
-
-    def _entry(self, ref: lang.Ref, value: Any, entry: str) -> Any:
-        if isinstance(value, dict) and entry in value:
-            return value[entry]
-        guess = lang.nearest(entry, value) if isinstance(value, dict) else None
-        raise ScriptError("name", f"{ref.text[:100]}: no entry {entry[:100]!r}", ref.place, guess)
 
     def created(self, item: lang.Item) -> None:
         """Count a node or an edge that was created. Raises ScriptError `limit`."""

@@ -2,7 +2,7 @@
 
 SECTION = "Documents"
 ENTRIES = {
-    "anchors": {"abstract": "abstract:AbstractAnchors"},
+    "anchors": {"abstract": "extract:AbstractAnchors"},
     "steps": {
         "retrieve": "ground:Retrieve",
         "ground": "ground:Ground",

@@ -2,6 +2,7 @@
 
 import json
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any
@@ -75,10 +76,7 @@ def index_search(
 def _print_line(document: dict[str, Any]) -> None:
     import orjson
 
-    line = orjson.dumps(document, option=orjson.OPT_APPEND_NEWLINE)
-    # Nearly all lines are ASCII without DEL: orjson has escaped what else could steer a terminal.
-    steering = not line.isascii() or b"\x7f" in line
-    sys.stdout.buffer.write(plain_json(line.decode()).encode() if steering else line)
+    sys.stdout.buffer.write(plain_json(orjson.dumps(document).decode()).encode() + b"\n")
 
 
 def mentions(
@@ -90,32 +88,32 @@ def mentions(
     as_json: Annotated[bool, typer.Option("--json", help="Print the counts as JSON, too.")] = False,
 ) -> None:
     """Find names in documents: a JSON line per document, with offsets in code points."""
-    from dataclasses import asdict
-
     from kgqa_hpc.plugins.literature.documents.mentions import NameFinder
-    from kgqa_hpc.plugins.literature.documents.names import NameCounts, read_names, searchable_names
+    from kgqa_hpc.plugins.literature.documents.names import read_names, searchable_names
     from kgqa_hpc.plugins.literature.documents.read import document_files, read_documents
 
     document_files(documents)  # report a missing file before slow work
-    name_counts, documents_read = NameCounts(), 0
+    name_counts, documents_read = Counter[str | None](), 0
     every = (name for table in names for name in read_names(table))
     finder = NameFinder(searchable_names(every, min_length, name_counts))
     for document in read_documents(documents):
         documents_read += 1
         texts = {"mentions": document.text, "title_mentions": document.title}
-        spans = {key: [asdict(mention) for mention in finder.find(text)] for key, text in texts.items()}
+        spans = {key: [mention._asdict() for mention in finder.find(text)] for key, text in texts.items()}
         _print_line({"id": document.id, **spans})
+    names_read, names_kept = name_counts.total(), name_counts.pop(None, 0)
     if as_json:
         mentions_counted = {"found": finder.found, "dropped": finder.dropped}
-        counts = {"documents": documents_read, "names": vars(name_counts), "mentions": mentions_counted}
+        names_counted = {"read": names_read, "kept": names_kept, "dropped": name_counts}
+        counts = {"documents": documents_read, "names": names_counted, "mentions": mentions_counted}
         print(json.dumps(counts), file=sys.stderr)
         return
     names_dropped, mentions_dropped = (
         "".join(f" · {reason} {number:,}" for reason, number in sorted(dropped.items())) or " none"
-        for dropped in (name_counts.dropped, finder.dropped)
+        for dropped in (name_counts, finder.dropped)
     )
     print(
-        f"names     {name_counts.kept:,} of {name_counts.read:,} looked for; dropped{names_dropped}\n"
+        f"names     {names_kept:,} of {names_read:,} looked for; dropped{names_dropped}\n"
         f"mentions  {finder.found:,} in {documents_read:,} documents; dropped{mentions_dropped}",
         file=sys.stderr,
     )

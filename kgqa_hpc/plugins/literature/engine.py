@@ -73,15 +73,14 @@ class IndexEngine:
         else:
             problem = "engine index needs either `path`, or `url` and `name`"
             raise EngineConfigError(problem, "make an index with: kgqa index build")
-        provenance = self._index.provenance()
-        parameters = provenance.get("parameters") or {}
+        parameters = self._index.parameters
         self.info = EngineInfo(
             name="index",
-            version=str(parameters.get("engine", "")),
+            version=parameters["engine"],
             model=Path(settings.path).name if settings.path else str(settings.name),
-            digest=str(provenance.get("fingerprint", "")),
+            digest=self._index.fingerprint,
             max_batch=_BATCH,
-            settings=orjson.dumps(parameters, option=orjson.OPT_SORT_KEYS).decode() if parameters else "",
+            settings=orjson.dumps(parameters, option=orjson.OPT_SORT_KEYS).decode(),
         )
 
     def preflight(self, schemas: Sequence[Mapping[str, Any]]) -> None:
@@ -133,9 +132,11 @@ _PASSING = {429, 502, 503, 504}
 class OpenSearchIndex:
     """The index `name` of the service at `url`, whose documents have the fields `title` and `text`.
 
-    Its methods are those of `Bm25Index`. `pause`: seconds before the second attempt, doubled for each further attempt.
+    It is used as a `Bm25Index`. `pause`: seconds before the second attempt, doubled for each further attempt.
     Raises InputError if the service refuses a request, StoreError if it does not answer.
     """
+
+    fingerprint = ""
 
     def __init__(self, url: str, name: str, pause: float = 1.0) -> None:
         if not url.startswith(("http://", "https://")):
@@ -160,10 +161,12 @@ class OpenSearchIndex:
             raise StoreError(message, "is it OpenSearch?") from None
         return sorted(hits, key=lambda hit: (-hit.score, hit.id))
 
-    def provenance(self) -> dict[str, Any]:
+    @property
+    def parameters(self) -> dict[str, Any]:
         """The service's version, and the index's settings (with its unique id) and mappings."""
+        version = self._ask(self._root).get("version")
         return {
-            "service": self._ask(self._root).get("version", {}),
+            "engine": f"OpenSearch {version.get('number') if isinstance(version, dict) else version}",
             "settings": self._ask(f"{self._base}/_settings"),
             "mappings": self._ask(f"{self._base}/_mapping"),
             "fields": SEARCHED,

@@ -18,7 +18,7 @@ from pydantic import Field
 
 from kgqa_hpc.columns import Column
 from kgqa_hpc.engines.engine import Request
-from kgqa_hpc.plugins.literature.documents.document import QuotableText, Quote, sentences
+from kgqa_hpc.plugins.literature.documents.document import QuotableText, Span, sentences
 from kgqa_hpc.prompts.safe_text import TEXT_LENGTH, clean_text
 from kgqa_hpc.settings import StepSettings
 from kgqa_hpc.steps.item import Item
@@ -158,14 +158,14 @@ class Ground(Step):
         read = item.state.get("read", 0)
         documents = list(item.output["documents"])
         text, named = documents[read]["text"], answer["snippets"] if answer["relevant"] else []
-        located: list[Quote | None]  # None for a quote that does not occur
+        located: list[Span | None]  # None for a quote that does not occur
         if self._by_number:
             numbered = dict(enumerate(self._sentences(text), start=1))
             located = [numbered.get(number) for number in named]
         else:
             quotable = QuotableText(text)
             located = [quotable.find(snippet) for snippet in named]
-        distinct = sorted({(quote.start, quote.end, quote.text) for quote in located if quote is not None})
+        distinct = sorted({quote for quote in located if quote is not None})
         quotes = [{"text": words, "start": start, "end": end} for start, end, words in distinct]
         documents[read] = {**documents[read], "relevant": answer["relevant"], "snippets": quotes}
         item.output["documents"] = documents
@@ -175,7 +175,7 @@ class Ground(Step):
         item.state["read"] = read + 1
         return Ask() if read + 1 < min(len(documents), self.settings.k) else self._end(item)
 
-    def _sentences(self, text: str) -> list[Quote]:
+    def _sentences(self, text: str) -> list[Span]:
         """The sentences that are shown with numbers."""
         return sentences(text[: self.settings.characters])[: len(self._schemas) - 1]
 

@@ -38,6 +38,10 @@ class JudgeCriteria(Step):
     adds = "verdict"
     criteria: ClassVar[dict[str, str]]
 
+    def variables(self, item: Item) -> dict[str, Any]:
+        """The texts that the step needs."""
+        return {name: clean_text(item.output[name], TEXT_LENGTH) for name in self.needs}
+
     @classmethod
     def objection(cls, verdict: Mapping[str, Any]) -> str | None:
         missed = next((words for name, words in cls.criteria.items() if not verdict[name]), None)
@@ -131,10 +135,6 @@ class JudgeDecision(JudgeCriteria):
     def compute(self, item: Item) -> Outcome:
         """Reject a question without context."""
         return Reject(f"{self.label}: no context")
-
-    def variables(self, item: Item) -> dict[str, Any]:
-        names = (*PAIR, "final_decision", "context")
-        return {name: clean_text(item.output[name], TEXT_LENGTH) for name in names}
 
 
 # Types with the beginnings of their typical words.

@@ -60,7 +60,9 @@ def protein_table(sources: Iterable[Path]) -> dict[str, dict[str, float | None]]
 
 def _facts(record: Mapping[str, Any]) -> dict[str, Any]:
     """The values of a pair for each row of the table but the first; None or NaN where it has none."""
-    question, answer = (str(record.get(f"{name}_with_names") or record[name]) for name in PAIR)
+    question, answer = (record.get(f"{name}_with_names") or record.get(name) for name in PAIR)
+    if not (isinstance(question, str) and isinstance(answer, str)):
+        raise InputError(f"record {record['id']!r} has no question and answer", "leave it out")
     document, protein = record.get("document_id") or None, (record.get("protein") or "").casefold() or None
     return {
         "documents": document,
@@ -94,7 +96,7 @@ Labels = NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class Clusters:
-    """`labels` (n,), numbered by descending size; `method` names method and threshold in words."""
+    """`labels` (n,), equal within a cluster; `method` names method and threshold in words."""
 
     labels: Labels
     method: str
@@ -131,7 +133,7 @@ def cluster_by_kmers(sequences: Sequence[str], *, k: int = K, threshold: float =
     similar = np.concatenate(edges, axis=1)
     graph = coo_matrix((np.ones(similar.shape[1]), similar), shape=(n, n))
     labels = connected_components(graph, directed=False)[1] if n else np.empty(0, dtype=np.int64)
-    return Clusters(_by_size(labels), f"single linkage of Jaccard >= {threshold:g} on {k}-mers")
+    return Clusters(labels, f"single linkage of Jaccard >= {threshold:g} on {k}-mers")
 
 
 def cluster_by_mmseqs(sequences: Sequence[str]) -> Clusters:
@@ -152,11 +154,4 @@ def cluster_by_mmseqs(sequences: Sequence[str]) -> Clusters:
             representative, member = line.split("\t")
             labels[int(member)] = int(representative)
     method = f"MMseqs2 easy-cluster, identity >= {IDENTITY:g}, coverage >= {COVERAGE:g}"
-    return Clusters(_by_size(labels), method)
-
-
-def _by_size(labels: Labels) -> Labels:
-    _, firsts, members, sizes = np.unique(labels, return_index=True, return_inverse=True, return_counts=True)
-    rank = np.empty(len(sizes), dtype=np.int64)
-    rank[np.lexsort((firsts, -sizes))] = np.arange(len(sizes))
-    return rank[members]
+    return Clusters(labels, method)

@@ -11,8 +11,9 @@ from collections.abc import Iterable, Iterator
 from pydantic import Field
 
 from kgqa_hpc.columns import Column
-from kgqa_hpc.plugins.literature.documents.mentions import Mention, NameFinder
-from kgqa_hpc.plugins.literature.documents.names import case_of, spellings
+from kgqa_hpc.plugins.literature.documents.document import Span
+from kgqa_hpc.plugins.literature.documents.mentions import NameFinder
+from kgqa_hpc.plugins.literature.documents.names import any_case, spellings
 from kgqa_hpc.plugins.literature.extract import kept
 from kgqa_hpc.settings import StepSettings
 from kgqa_hpc.steps.item import PAIR, Item
@@ -55,13 +56,13 @@ def name_finder(names: Iterable[str]) -> NameFinder:
     every = [spelling for name in stripped for spelling in spellings(name)]
     every += [name.replace("-", " ") for name in every]
     every += [name.capitalize() for name in every if name.isalpha() and name.isupper() and len(name) >= 3]
-    cases = {name: case_of(name) for name in every}
+    cases = {name: any_case(name) for name in every}
     return NameFinder(cases, noise=lambda text: lambda start, end: None)
 
 
 def delexicalise(
     text: str, finder: NameFinder, placeholder: str = PLACEHOLDER
-) -> tuple[str, tuple[Mention, ...]]:
+) -> tuple[str, tuple[Span, ...]]:
     """The text with a placeholder for each of the names, and the replaced names with their offsets in `text`.
 
     Words that belong to a name are replaced with it: an article, "protein" before or after it, further names
@@ -94,7 +95,7 @@ def delexicalise(
     return "".join([*pieces, text[reached:]]), mentions
 
 
-def _spans(text: str, mentions: tuple[Mention, ...]) -> Iterator[tuple[int, int]]:
+def _spans(text: str, mentions: tuple[Span, ...]) -> Iterator[tuple[int, int]]:
     """Spans that each refer to the protein once: a name together with further names that explain it."""
     number = 0
     while number < len(mentions):
@@ -113,7 +114,7 @@ def _spans(text: str, mentions: tuple[Mention, ...]) -> Iterator[tuple[int, int]
         yield start, end
 
 
-def _last_in_brackets(text: str, mentions: tuple[Mention, ...], number: int) -> int | None:
+def _last_in_brackets(text: str, mentions: tuple[Span, ...], number: int) -> int | None:
     """The last of the names from `number` on that fill a bracket alone; None where other words stand in it."""
     last = number
     while last + 1 < len(mentions) and text[mentions[last].end : mentions[last + 1].start] in _BETWEEN:

@@ -8,7 +8,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kgqa_hpc.errors import InputError
-from kgqa_hpc.plugins.evaluation.human_sample import Aim, draw_sample, pairs_for_difference, plan, share_out
+from kgqa_hpc.plugins.evaluation.human_sample import (
+    Aim,
+    draw_sample,
+    pairs_for_difference,
+    power_of,
+    render,
+    share_out,
+)
 from kgqa_hpc.plugins.evaluation.judges import kappa_error, kappa_half_width, ratings_for_kappa
 from kgqa_hpc.plugins.evaluation.ratings import read_csv, read_ratings
 from kgqa_hpc.plugins.evaluation.records import records
@@ -24,7 +31,7 @@ def test_half_is_accepted_shapes_come_evenly_and_the_sheet_is_blind(merged_run: 
     drawn = draw_sample(merged_run, tmp_path / "s.csv", number=30, seed=1)
     sheet, key = rows(tmp_path / "s.csv"), rows(tmp_path / "s.key.csv")
     assert set(Counter((row["accepted"], row["stratum"]) for row in key).values()) == {3}
-    assert (drawn.plan.accepted, drawn.plan.rejected) == (15, 15)
+    assert (drawn["power"]["accepted"], drawn["power"]["rejected"]) == (15, 15)
     by_stratum = {(row["accepted"], row["stratum"]): float(row["weight"]) for row in key}
     assert by_stratum["true", "shape 1"] == pytest.approx(12 / 3)
     assert by_stratum["false", "shape 1"] == pytest.approx(8 / 3, rel=1e-4)
@@ -50,9 +57,9 @@ def test_every_pair_is_the_records_own_text_as_many_as_power_needs_or_there_are(
     drawn = draw_sample(merged_run, tmp_path / "s.csv")
     texts = {r["id"]: (r["question"], r["answer"]) for r in records(merged_run)}
     assert {row["id"]: (row["question"], row["answer"]) for row in rows(tmp_path / "s.csv")} == texts
-    assert (drawn.plan.accepted, drawn.plan.rejected) == (60, 40)
-    assert "takes 89 of each" in str(drawn.plan)
-    assert "smallest difference told" in str(drawn.plan)
+    assert (drawn["power"]["accepted"], drawn["power"]["rejected"]) == (60, 40)
+    assert "takes 89 of each" in render(drawn)
+    assert "smallest difference told: 2" in render(drawn)
 
 
 def test_the_same_seed_gives_the_same_bytes_and_another_seed_others(merged_run: Path, tmp_path: Path) -> None:
@@ -124,6 +131,7 @@ def test_106_ratings_give_kappa_within_19_hundredths_and_a_tenth_takes_about_390
 
 def test_the_detectable_difference_is_the_inverse_of_the_size_and_none_with_one_empty_side() -> None:
     pairs = pairs_for_difference(0.7, 0.15)
-    assert 0.148 <= (plan(pairs, pairs, Aim(expected=0.7)).detectable or 1) <= 0.15
-    for sizes in ((50, 0), (2, 1)):
-        assert "smallest difference told: none (too few pairs)" in str(plan(*sizes, Aim()))
+    assert 0.148 <= power_of(pairs, pairs, Aim(expected=0.7))["detectable"] <= 0.15
+    assert power_of(50, 0, Aim())["detectable"] is None
+    document = {"sheet": "s.csv", "key": "s.key.csv", "strata": [], "power": power_of(2, 1, Aim())}
+    assert "smallest difference told: none (too few pairs)" in render(document)

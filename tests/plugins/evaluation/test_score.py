@@ -10,14 +10,13 @@ import pytest
 import sacrebleu
 from rouge_score.rouge_scorer import RougeScorer
 
-from kgqa_hpc.anchors.anchor import Anchor
 from kgqa_hpc.errors import InputError
 from kgqa_hpc.plugins.evaluation import score as module
 from kgqa_hpc.plugins.evaluation.records import records
 from kgqa_hpc.plugins.evaluation.score import ASPECTS, read_pairs, render, score, write_joined
 from kgqa_hpc.steps.item import Item
 from kgqa_hpc.steps.step import Done, Reject, Retry, Step
-from tests.record_runs import chain_of, config_of, jsonl, made_run, stop
+from tests.record_runs import chain_of, config_of, item_of, jsonl, made_run, stop
 
 TEXT = "the kinase binds β-catenin (p53) in human cells and regulates growth , by 3.5 % of α-synuclein"
 WORDS = TEXT.split()
@@ -207,9 +206,7 @@ def step() -> Step:
 
 
 def item(prediction: str | None) -> Item:
-    output = {"question": "What does it do?", "answer": "It carries copper."}
-    anchor = Anchor("r", "records", "all", data={"record": {"id": "r"}})
-    return Item(anchor, output=output | ({} if prediction is None else {"prediction": prediction}))
+    return item_of(question="What does it do?", answer="It carries copper.", prediction=prediction)
 
 
 def test_the_judge_sees_all_three_texts_and_its_scores_are_features(step: Step) -> None:

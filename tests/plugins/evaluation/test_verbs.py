@@ -10,9 +10,11 @@ import pytest
 from kgqa_hpc.errors import InputError
 from kgqa_hpc.plugins.evaluation.cli import grounding_counts
 from kgqa_hpc.plugins.evaluation.ratings import CRITERIA
+from kgqa_hpc.plugins.evaluation.score import ASPECTS
 from tests import command
 from tests.record_runs import jsonl
 
+J = [f"j_{aspect}" for aspect in ASPECTS]
 COMPARED = "both accept 2, only the first 1, only the second 0"
 # Without a PATH there is no Java, which METEOR takes seconds to start.
 kgqa = partial(command.kgqa, PATH="")
@@ -77,6 +79,21 @@ def test_a_missing_file_is_exit_2_and_one_line(words: tuple[str, ...]) -> None:
     assert done.stdout == ""
     assert done.stderr.startswith("error: nowhere")
     assert len(done.stderr.splitlines()) <= 2
+
+
+@pytest.mark.parametrize(
+    ("words", "row", "message"),
+    [
+        ("panel FILE", {"verdicts": [1]}, "record 'a': verdicts is not an object"),
+        ("hallucination FILE FILE", {"verdicts": "yes"}, "record 'a': verdicts is not an object"),
+        ("score FILE FILE --judged FILE", {"features": [1]}, "record 'a': features is not an object"),
+        ("score FILE FILE --judged FILE", {"features": dict.fromkeys(J, "x")}, "scores none of these"),
+        ("grounding FILE", {"relevant_documents": "3"}, "no record has relevant_documents"),
+    ],
+)
+def test_a_field_of_another_type_is_one_line(tmp_path: Path, words: str, row: dict, message: str) -> None:
+    file = jsonl(tmp_path / "rows.jsonl", [{"id": "a", "text": "one", **row}])
+    assert message in kgqa(*(file if word == "FILE" else word for word in words.split()), code=2).stderr
 
 
 # Pairs with 0, 1, … 10 relevant documents of ten (BioGraphletQA, Figure 7).

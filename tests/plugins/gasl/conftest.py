@@ -10,7 +10,7 @@ import pytest
 
 from kgqa_hpc.errors import ScriptError
 from kgqa_hpc.plugins.gasl.cli import Answers
-from kgqa_hpc.plugins.gasl.execute import Result, State, execute
+from kgqa_hpc.plugins.gasl.execute import Result, execute
 from kgqa_hpc.plugins.gasl.graph import PropertyGraph, read_tables
 from kgqa_hpc.plugins.gasl.parser import parse
 from kgqa_hpc.plugins.gasl.world import OWN_SCRIPT, Bounds, Model
@@ -66,8 +66,7 @@ def run(toy: PropertyGraph) -> Run:
             commands = parse(script.encode("utf-8"))
         except ScriptError as problem:
             return Result("error", error=problem.report())
-        state = State(commands.digest, graph.digest)
-        return execute(commands, graph, state, ask or Answers(ANSWERS), bounds=bounds)
+        return execute(commands, graph, ask=ask or Answers(ANSWERS), bounds=bounds)
 
     return run
 

@@ -1,6 +1,9 @@
-"""The rows of conformance.txt: scripts on the toy graph, with what they give, computed by hand."""
+"""The rows of conformance.txt, scripts on the toy graph with what they give, computed by hand; and the examples of
+docs/guide/gasl.md, which give, run as one script, the results that stand below them.
+"""
 
 import json
+import re
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -8,9 +11,9 @@ from typing import Any, NamedTuple
 import pytest
 
 from kgqa_hpc.plugins.gasl.execute import Result
-from kgqa_hpc.plugins.gasl.parser import read_script
+from kgqa_hpc.plugins.gasl.parser import _grammar, _keywords, read_script
 from kgqa_hpc.plugins.gasl.world import Prompt
-from tests.plugins.gasl.conftest import ANSWERS, short
+from tests.plugins.gasl.conftest import ANSWERS, PAGE, short
 
 KINDS = ("syntax", "limit", "name", "type", "assert", "model")
 
@@ -94,3 +97,21 @@ def test_a_script_gives_what_its_row_says(row: Row, run: Callable[..., Result]) 
             name, expected = (word, rest[2:]) if rest.startswith("= ") else ("r", observation)
             assert as_text(short(variables[name])) == as_text(json.loads(expected))
     assert result.error == error, row.name
+
+
+EXAMPLES = re.findall(r"^```gasl\n(.*?)^```\n```json\n(.*?)^```$", PAGE, flags=re.MULTILINE | re.DOTALL)
+
+
+@pytest.mark.parametrize("example", range(len(EXAMPLES)), ids=[code.split(" ")[0] for code, _ in EXAMPLES])
+def test_an_example_gives_what_stands_below_it(example: int, run: Callable[..., Result]) -> None:
+    result = run("\n".join(code for code, _ in EXAMPLES[: example + 1]))
+    assert result.error is None
+    for name, expected in json.loads(EXAMPLES[example][1]).items():
+        assert short(result.variables[name]) == expected
+
+
+def test_every_command_has_an_example() -> None:
+    words = set(_keywords(_grammar().parse_interactive("")))
+    shown = " ".join(code for code, _ in EXAMPLES).upper()
+    assert len(words) > 30
+    assert {word for word in words if not re.search(rf"\b{word}\b", shown)} == set()

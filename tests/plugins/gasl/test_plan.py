@@ -12,7 +12,6 @@ import yaml
 
 from kgqa_hpc.anchors.anchor import Anchor, Node, Relation
 from kgqa_hpc.engines.engine import Response
-from kgqa_hpc.plugins.gasl import plan as plan_step
 from kgqa_hpc.plugins.gasl.plan import run_on
 from kgqa_hpc.plugins.gasl.script import answers_of
 from kgqa_hpc.steps.item import Item
@@ -139,44 +138,12 @@ def test_a_script_beyond_its_budget_ends_with_the_limit_named() -> None:
     assert "in all" in error["message"] or "items and edges" in error["message"]
 
 
-@pytest.mark.parametrize("killed", [False, True], ids=["in one process", "after a kill"])
-def test_commands_of_old_turns_run_once(plan: Step, monkeypatch: pytest.MonkeyPatch, killed: bool) -> None:
-    commands: list[int] = []
-    execute = plan_step.execute
-
-    def counting(script: Any, graph: Any, state: Any, **options: Any) -> Any:
-        before = len(state.steps)
-        result = execute(script, graph, state, **options)
-        commands.append(len(result.steps) - before)
-        return result
-
-    monkeypatch.setattr(plan_step, "execute", counting)
-    item = Item(DENSE)
-    for turn in range(4):
-        if killed and turn == 3:
-            item = restored(item)
-            monkeypatch.setattr(plan, "_kept", {})
-        say(plan, item, turn, f"COUNT FIND nodes AS n{turn}")
-    assert commands == ([1, 1, 1, 4] if killed else [1, 1, 1, 1])
-    assert json.loads(plan.variables(item)["rounds"][-1][2]) == {f"n{turn}": 5 for turn in range(4)}
-
-
 def test_a_turn_that_failed_leaves_the_state_of_the_turns_before(plan: Step) -> None:
     item = Item(DENSE)
     broken = ["UPDATE v WITH v OPERATION: append\nCUONT v", "ADD_FIELD v FIELD: k = nothing"]
     for turn, script in enumerate(["FIND nodes AS v", *broken, "COUNT v AS n"]):
         say(plan, item, turn, script)
     assert '"n":5' in plan.variables(item)["rounds"][-1][2]
-
-
-def test_the_budget_counts_all_turns_alike_before_and_after_a_kill() -> None:
-    first, second = CROWD, "COUNT v UNIQUE AS n\n" * 3
-    state, whole = plan_step.State("", ""), plan_step.State("", "")
-    run_on(DENSE, first, state)
-    resumed = plan_step.State.from_dict(json.loads(json.dumps(state.to_dict())))
-    run_on(DENSE, first + second, resumed)
-    run_on(DENSE, first + second, whole)
-    assert resumed.work == whole.work > state.work
 
 
 CONFIG = Path(__file__).parents[3] / "configs" / "plan.yaml"

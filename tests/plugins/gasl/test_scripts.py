@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from kgqa_hpc.errors import ConfigError
-from kgqa_hpc.plugins.gasl.execute import State, execute
+from kgqa_hpc.plugins.gasl.execute import execute
 from kgqa_hpc.plugins.gasl.graph import from_run
 from kgqa_hpc.plugins.gasl.parser import parse
 from kgqa_hpc.plugins.gasl.script import answers_of
@@ -27,7 +27,7 @@ def test_every_answer_is_what_the_script_gives_and_what_the_graph_holds() -> Non
     hits = graph.edge_types.index("hits")
     for anchor in anchors:
         script = parse(anchor.data["script"].encode())
-        result = execute(script, own, State(script.digest, own.digest))
+        result = execute(script, own)
         assert answers_of(result.variables["answer"]) == anchor.data["answers"]
         me = int(anchor.nodes[0].id[1:])
         if anchor.group == "count":

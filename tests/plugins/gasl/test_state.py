@@ -1,11 +1,10 @@
-"""A script goes on from its state file after any kill, and from its state after an asking that was put off."""
+"""A script goes on from its state file after any kill."""
 
 import json
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
-from dataclasses import replace
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +12,7 @@ import pytest
 
 from kgqa_hpc.errors import InputError
 from kgqa_hpc.plugins.gasl.cli import Answers, run_script
-from kgqa_hpc.plugins.gasl.execute import Result, State, execute
+from kgqa_hpc.plugins.gasl.execute import State, execute
 from kgqa_hpc.plugins.gasl.graph import PropertyGraph
 from kgqa_hpc.plugins.gasl.parser import parse
 from kgqa_hpc.plugins.gasl.world import Prompt
@@ -151,46 +150,6 @@ def test_a_file_that_is_no_state_is_refused(files: dict[str, Path], text: str) -
     assert files["state"].read_text() == text
 
 
-class _Later(Exception):
-    def __init__(self, prompts: Sequence[Prompt]) -> None:
-        super().__init__()
-        self.prompts = prompts
-
-
-def test_a_step_may_put_off_an_asking_and_come_again_with_the_answers(toy: PropertyGraph) -> None:
-    script = parse(b"FIND nodes WITH type=drug AS d; TRY { PROCESS d WITH x; SET a = 1 }; FINALLY SET b = 1")
-    state = State(script.digest, toy.digest)
-    answers: dict[str, str] = {}
-
-    def ask(prompts: Sequence[Prompt]) -> Sequence[Any]:
-        if any(prompt.key not in answers for prompt in prompts):
-            raise _Later(prompts)
-        return [answers[prompt.key] for prompt in prompts]
-
-    with pytest.raises(_Later) as later:
-        execute(script, toy, state, ask)
-    assert "b" not in state.variables
-    assert len(state.steps) == 1
-    answers.update({prompt.key: f"about {prompt.content['name']}" for prompt in later.value.prompts})
-    state = State.from_dict(json.loads(json.dumps(state.to_dict())))
-    result = execute(script, toy, state, ask)
-    assert [item["result"] for item in result.variables["d"]] == ["about aspirin", "about warfarin"]
-    assert (result.variables["a"], result.variables["b"]) == (1, 1)
-
-
-def test_the_next_script_finds_what_the_last_one_left(toy: PropertyGraph, run: Callable[..., Result]) -> None:
-    first = parse(b'SET v = [{"id": "n", "type": "new"}]; CREATE_NODES FROM v; DECLARE k AS COUNTER')
-    second = parse(b"COUNT v AS c; FIND nodes WITH type=new AS f; SET k = text")
-    state = State(first.digest, toy.digest)
-    execute(first, toy, state)
-    result = execute(second, toy, replace(state, script=second.digest, steps=[]))
-    assert result.variables["c"] == 1
-    assert [node["id"] for node in result.variables["f"]] == ["n"]
-    assert result.error is not None
-    assert result.error["kind"] == "type"
-    assert len(result.steps) == 3
-
-
 def test_items_are_asked_in_batches_with_their_ids_or_places(toy: PropertyGraph) -> None:
     asked: list[list[str]] = []
 
@@ -199,7 +158,7 @@ def test_items_are_asked_in_batches_with_their_ids_or_places(toy: PropertyGraph)
         return [None if prompt.key == "2" else prompt.key for prompt in prompts]
 
     script = parse(b'SET v = [{"id": "a"}, {}, {"id": 7}, 1]; ITERATE v BATCH_SIZE 3 WITH CLASSIFY x')
-    result = execute(script, toy, State(script.digest, toy.digest), ask)
+    result = execute(script, toy, ask=ask)
     assert asked == [["a", "2", "7"], ["4"]]
     assert [item["category"] for item in result.variables["v"]] == ["a", None, "7", "4"]
     assert (result.status, result.steps[-1]["unanswered"]) == ("partial", 1)

@@ -7,7 +7,7 @@ import pytest
 
 from kgqa_hpc.anchors.anchor import Anchor, Drawn, Source, Tools
 from kgqa_hpc.errors import InputError
-from kgqa_hpc.plugins.literature.abstract import AbstractAnchors, AbstractSettings
+from kgqa_hpc.plugins.literature.extract import AbstractAnchors, AbstractSettings
 from tests.record_runs import jsonl
 
 SHARED = Path(__file__).parents[4] / "shared" / "data"

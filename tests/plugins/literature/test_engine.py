@@ -135,7 +135,12 @@ def test_it_answers_queries_with_documents(service) -> None:
     assert handler.asked[0][2]["query"]["multi_match"]["query"] == '"cat" AND dog:* cat'
     assert [hit.id for hit in index.search("cat")] == ["a", "b"]
     assert [hit.document for hit in index.search("bird")] == [Document("c/1", "Birds", "A bird.")]
-    assert index.provenance()["service"] == {"number": "2.19.0"}
+
+
+def test_the_provenance_tells_the_version_and_the_settings_of_a_service(service) -> None:
+    info = IndexEngine(parse_engine({"kind": "index", "url": service[0], "name": "pubmed"})).info
+    assert (info.version, info.model) == ("OpenSearch 2.19.0", "pubmed")
+    assert json.loads(info.settings)["mappings"] == {"pubmed": {}}
 
 
 def test_a_service_that_is_busy_is_asked_again_and_one_that_refuses_is_bad_input(service) -> None:

@@ -33,7 +33,7 @@ import orjson
 from kgqa_hpc.errors import InputError, StoreError
 from kgqa_hpc.plugins.literature.bm25 import search
 from kgqa_hpc.plugins.literature.bm25.search import K1, LONGEST_TERM, MANIFEST, B, load_document
-from kgqa_hpc.plugins.literature.documents.read import Standing, changes, document_files
+from kgqa_hpc.plugins.literature.documents.read import changes, document_files, superseded
 from kgqa_hpc.store.atomic import make_folder, sync_folder
 from kgqa_hpc.store.canonical import digest, read_document, sha256_of, write_document
 from kgqa_hpc.store.replace_folder import replaced_folder
@@ -203,14 +203,15 @@ def write_shard(parts: list[Path], number: int, target: Path, stem: bool) -> Non
 
     Raises DiskFull, StoreError.
     """
-    began, standing, tokenizer = time.process_time(), Standing(), search.analyzer(stem)
+    began, tokenizer = time.process_time(), search.analyzer(stem)
     facts = {"documents": 0, "terms": 0}
-    for name, version, content in read_changes(parts, number):
-        standing.add(name, version, content is None)
+    stream = ((name, version, content is None) for name, version, content in read_changes(parts, number))
+    replaced, deleted = superseded(stream)
+    outdated = replaced | deleted
 
     def documents() -> Iterator[tuple[str, str, bytes]]:
         for change_number, (name, version, content) in enumerate(read_changes(parts, number)):
-            if content is not None and standing.stands(change_number):
+            if content is not None and change_number not in outdated:
                 text = load_document(name, version, content).searchable
                 facts["documents"] += 1
                 facts["terms"] += len(tokenizer.analyze(text))
@@ -220,7 +221,7 @@ def write_shard(parts: list[Path], number: int, target: Path, stem: bool) -> Non
         search.add_documents(search.new_index(folder, stem), documents())
         for lock in folder.glob(".*.lock"):
             lock.unlink()
-        dropped = {"replaced": len(standing.replaced), "deleted": len(standing.deleted)}
+        dropped = {"replaced": len(replaced), "deleted": len(deleted)}
         spent = {"cpu_seconds": round(time.process_time() - began, 3)}
         write_document(folder / _FACTS, {**facts, **dropped, **spent})
 

@@ -127,11 +127,6 @@ def idf(documents: int, containing: int) -> float:
     return math.log(1 + (documents - containing + 0.5) / (containing + 0.5))
 
 
-def saturation(frequency: int, length: int, average_length: float) -> float:
-    """BM25 weight, before the idf, of a term that occurs `frequency` times in a document of `length` terms."""
-    return frequency * (K1 + 1) / (frequency + K1 * (1 - B + B * length / average_length))
-
-
 @dataclass(frozen=True, slots=True)
 class Hit:
     """A document found, with its BM25 score."""
@@ -146,8 +141,8 @@ class Shard:
 
     def __init__(self, index: tantivy.Index) -> None:
         index.reload()
-        self._schema, self._searcher = index.schema, index.searcher()
-        self.documents = self._searcher.num_docs
+        self._schema, self.searcher = index.schema, index.searcher()
+        self.documents = self.searcher.num_docs
 
     @classmethod
     def open(cls, folder: Path, stem: bool) -> "Shard":
@@ -169,10 +164,6 @@ class Shard:
             for _ in range(ATTEMPTS):
                 rmtree(links, ignore_errors=True)
 
-    def containing(self, term: str) -> int:
-        """Number of documents that contain the term."""
-        return self._searcher.doc_freq("terms", term)
-
     def ranked(self, weights: dict[str, float], limit: int) -> Iterator[tuple[float, tantivy.DocAddress]]:
         """(score, address) of the documents with any of these terms, best first, fetched as they are needed.
 
@@ -185,7 +176,7 @@ class Shard:
             clauses.append((tantivy.Occur.Should, boosted))
         query, offset = tantivy.Query.boolean_query(clauses), 0
         while True:
-            hits = self._searcher.search(query, limit, count=False, offset=offset).hits
+            hits = self.searcher.search(query, limit, count=False, offset=offset).hits
             yield from hits
             if len(hits) < limit:
                 return
@@ -193,21 +184,23 @@ class Shard:
 
     def stored(self, address: tantivy.DocAddress) -> bytes:
         """The bytes stored with a document."""
-        return bytes(self._searcher.doc(address)["document"][0])
+        return bytes(self.searcher.doc(address)["document"][0])
 
 
 class Bm25Index:
     """A finished index, open for searching. Safe to share between processes: nothing is written.
 
+    `parameters` are those of terms and scores, `fingerprint` that of documents and parameters.
     `every_byte`: verify all of it now; None: when it is small. Raises InputError, CorruptFile, NewerFormat.
     """
 
     def __init__(self, folder: Path, every_byte: bool | None = None) -> None:
-        self._manifest = read_manifest(folder)
-        verify(folder, self._manifest, every_byte)
-        stem = self._manifest["parameters"]["stemmer"] is not None
+        manifest = read_manifest(folder)
+        verify(folder, manifest, every_byte)
+        self.parameters, self.fingerprint = manifest["parameters"], manifest["fingerprint"]
+        stem = self.parameters["stemmer"] is not None
         self._analyzer = analyzer(stem)
-        facts = self._manifest["shards"]
+        facts = manifest["shards"]
         self._shards = [Shard.open(folder / "shards" / f"{n:04d}", stem) for n in range(len(facts))]
         self.documents = sum(shard["documents"] for shard in facts)
         words = sum(shard["terms"] for shard in facts)
@@ -222,7 +215,7 @@ class Bm25Index:
         The query is text, never syntax.
         """
         query_terms = dict(islice(Counter(self._analyzer.analyze(query)).items(), MAX_TERMS))
-        counted = {term: [shard.containing(term) for shard in self._shards] for term in query_terms}
+        counted = {t: [shard.searcher.doc_freq("terms", t) for shard in self._shards] for t in query_terms}
         blocks = {term: counts for term, counts in counted.items() if any(counts)}
         weights = {t: query_terms[t] * idf(self.documents, sum(counts)) for t, counts in blocks.items()}
         streams = [self._candidates(n, weights, blocks, k) for n in range(len(self._shards))]
@@ -234,16 +227,13 @@ class Bm25Index:
             document = load_document(*orjson.loads(self._shards[number].stored(address)))
             words = self._analyzer.analyze(document.searchable)
             counts = sorted(Counter(word for word in words if word in weights).items())
-            exact = (weights[word] * saturation(n, len(words), self._average) for word, n in counts)
+            damping = K1 * (1 - B + B * len(words) / self._average)  # of a term's frequency, by the length
+            exact = (weights[word] * (n * (K1 + 1) / (n + damping)) for word, n in counts)
             score = round(sum(exact), DIGITS)
             if len(best) < k or (-score, document.id) < best[-1][:2]:
                 insort(best, (-score, document.id, document), key=lambda hit: hit[:2])
                 del best[k:]
         return [Hit(name, -negative, document) for negative, name, document in best]
-
-    def provenance(self) -> dict[str, Any]:
-        """The data needed to repeat a search: parameters and the fingerprint of the documents."""
-        return {key: self._manifest[key] for key in ("fingerprint", "parameters", "inputs", "counts")}
 
     def _candidates(
         self, number: int, weights: dict[str, float], blocks: dict[str, list[int]], k: int

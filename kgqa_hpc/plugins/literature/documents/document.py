@@ -12,6 +12,7 @@ import re
 import unicodedata
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import NamedTuple
 
 # A character with the accents that follow it.
 _CLUSTER = re.compile(r"(?s).[\u0300-\u036f]{0,30}")
@@ -72,9 +73,8 @@ class Document:
 Change = tuple[str, int, Callable[[], Document] | None]
 
 
-@dataclass(frozen=True, slots=True)
-class Quote:
-    """A quote: `text` is [start, end) of the document's text, in code points."""
+class Span(NamedTuple):
+    """A quote, a sentence or a name in a text: `text` is [start, end) of it, in code points."""
 
     start: int
     end: int
@@ -88,7 +88,7 @@ class QuotableText:
         self._text = text
         self._plain, self._starts, self._ends = _normalise(text)
 
-    def find(self, snippet: str) -> Quote | None:
+    def find(self, snippet: str) -> Span | None:
         """The first occurrence of the snippet between word boundaries; None if there is none."""
         normalised = _normalise(snippet)[0].strip(_AROUND)
         if not normalised:
@@ -98,7 +98,7 @@ class QuotableText:
             end = at + len(normalised)
             if self._is_boundary(at) and self._is_boundary(end):
                 start, stop = self._starts[at], self._ends[end - 1]
-                return Quote(start, stop, self._text[start:stop])
+                return Span(start, stop, self._text[start:stop])
             at = self._plain.find(normalised, at + 1)
         return None
 
@@ -108,7 +108,7 @@ class QuotableText:
         return not (0 < position < len(self._plain) and around.isalnum())
 
 
-def sentences(text: str) -> list[Quote]:
+def sentences(text: str) -> list[Span]:
     """The sentences of a text in their order, each with its place; a line break ends one too. Linear in length."""
     begin, ends = 0, []
     for match in _END.finditer(text):
@@ -120,7 +120,7 @@ def sentences(text: str) -> list[Quote]:
     for end in [*ends, len(text)]:
         if words := text[begin:end].strip():
             start = text.index(words, begin)
-            quotes.append(Quote(start, start + len(words), words))
+            quotes.append(Span(start, start + len(words), words))
         begin = end
     return quotes
 

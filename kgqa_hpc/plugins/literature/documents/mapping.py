@@ -11,11 +11,10 @@ as hashes: 570,000 entries take 0.46 GB in each worker instead of the 1.6 GB of 
 import re
 from array import array
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
-from enum import Enum
+from collections.abc import Iterable
 from functools import lru_cache
 from itertools import chain
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -29,22 +28,12 @@ _JOINTS = re.compile(r"[\s\u00a0\u2010-\u2015\u2212-]+")
 _ALTERNATIVE = re.compile(r"\s\(([^()]*(?:\([^()]*\)[^()]*)*)\)(?=\s\(|$)")
 
 
-class Outcome(Enum):
-    """Result of mapping a name. Only `MAPPED` has a protein.
-
-    `HOMOLOGUE`: the name is known, of other organisms only. `OBSOLETE`: the entry was withdrawn or replaced.
-    """
-
-    MAPPED = "mapped"
-    AMBIGUOUS = "ambiguous"
-    HOMOLOGUE = "homologue"
-    OBSOLETE = "obsolete"
-    MISSING = "missing"
-    NO_ORGANISM = "no organism"
+# homologue: the name is known, of other organisms only; obsolete: the entry was withdrawn.
+Outcome = Literal["mapped", "ambiguous", "homologue", "obsolete", "missing", "no organism"]
 
 
 class Mapped(NamedTuple):
-    """The outcome with the protein, or with the sorted accessions of candidates."""
+    """The outcome with the protein if it is mapped, or with the sorted accessions of candidates."""
 
     outcome: Outcome
     protein: Protein | None = None
@@ -52,27 +41,33 @@ class Mapped(NamedTuple):
 
 
 class ProteinTable:
-    """Entries by their names. `replaced_by`: secondary accessions with the accessions that replace them
-    (UniProt's sec_ac.txt).
-    """
+    """Entries by their names."""
 
-    def __init__(self, proteins: Iterable[Protein], replaced_by: Mapping[str, str] | None = None) -> None:
-        self._replaced = dict(replaced_by or {})
+    def __init__(self, proteins: Iterable[Protein]) -> None:
         self._withdrawn: set[str] = set()
-        self._entries, exact, folded = Entries(), (array("q"), array("I")), (array("q"), array("I"))
+        # For each entry: its fields between line ends, which occur in no field of a file of lines; its organism's
+        # name, id and lineage, one tuple an organism.
+        self._rows: list[bytes] = []
+        self._organisms: list[tuple[str, str, str]] = []
         self._species: defaultdict[str, set[str]] = defaultdict(set)
+        distinct: dict[tuple[str, str, str], tuple[str, str, str]] = {}
+        exact, folded = (array("q"), array("I")), (array("q"), array("I"))
         for protein in proteins:
             if _WITHDRAWN.match(protein.name):
                 self._withdrawn.add(protein.accession)
                 continue
-            number, names = self._entries.add(protein), names_of(protein)
-            codes = (protein.entry_name, protein.accession)
+            names, codes = names_of(protein), (protein.entry_name, protein.accession)
             ways = chain.from_iterable((_fold(n),) if n in codes else _ways(n) for n in names)
             for (hashes, numbers), spellings_of_entry in ((exact, names), (folded, set(ways))):
                 for spelling in spellings_of_entry:
                     hashes.append(hash(spelling))
-                    numbers.append(number)
-            key = self._entries.taxon(number).key
+                    numbers.append(len(self._rows))
+            genes = " ".join(protein.genes)
+            fields = protein.accession, protein.name, protein.entry_name, genes, protein.sequence
+            self._rows.append("\n".join(fields).encode())
+            organism = protein.organism, protein.taxon_id, protein.lineage
+            self._organisms.append(distinct.setdefault(organism, organism))
+            key = organism_key(protein.organism)
             if " " in key:
                 self._species[f"{key[0]}. {key.split(' ', 1)[1]}"].add(key)
         # Hashes have 64 bits: an unknown name collides with one of ten million names with probability 5e-13.
@@ -84,38 +79,42 @@ class ProteinTable:
     def map(self, name: str, organism: str) -> Mapped:
         """The entry with this name in this organism, or the reason for none. `organism`: a name or a taxon id."""
         name = name.strip()
-        if name in self._withdrawn or name in self._replaced:
-            new = self._replaced.get(name)
-            return Mapped(Outcome.OBSOLETE, candidates=(new,) if new else ())
+        if name in self._withdrawn:
+            return Mapped("obsolete")
         key, folded = hash(name), hash(_fold(name))
         exact, alike = self._exact.loc[key:key].tolist(), self._folded.loc[folded:folded].tolist()
         if not (everywhere := alike or exact):
-            return Mapped(Outcome.MISSING)
+            return Mapped("missing")
         candidates = tuple(sorted(self._by_accession(everywhere)))
         if organism.strip().lower() in NO_ORGANISM:
-            return Mapped(Outcome.NO_ORGANISM, candidates=candidates)
+            return Mapped("no organism", candidates=candidates)
         for numbers in (exact, alike):
             entries = self._by_accession(self._in_organism(numbers, organism.strip()))
             if len(entries) == 1:
-                return Mapped(Outcome.MAPPED, self._entries[entries.popitem()[1]])
+                return Mapped("mapped", self._protein(entries.popitem()[1]))
             if entries:
-                return Mapped(Outcome.AMBIGUOUS, candidates=tuple(sorted(entries)))
-        return Mapped(Outcome.HOMOLOGUE, candidates=candidates)
+                return Mapped("ambiguous", candidates=tuple(sorted(entries)))
+        return Mapped("homologue", candidates=candidates)
 
     def _by_accession(self, numbers: Iterable[int]) -> dict[str, int]:
         """Accessions and their entries; the last entry of a repeated accession."""
-        return {self._entries.accession(number): number for number in numbers}
+        return {self._rows[number].partition(b"\n")[0].decode(): number for number in numbers}
+
+    def _protein(self, number: int) -> Protein:
+        accession, name, entry_name, genes, sequence = self._rows[number].decode().split("\n")
+        organism = self._organisms[number]
+        return Protein(accession, name, entry_name, tuple(genes.split()), *organism, sequence)
 
     def _in_organism(self, numbers: list[int], organism: str) -> list[int]:
         """The entries of an organism; only those of its strain, if `organism` names a strain that occurs."""
-        taxa = {number: self._entries.taxon(number) for number in numbers}
+        organisms = {number: self._organisms[number] for number in numbers}
         if organism.isdigit():
-            return [number for number, taxon in taxa.items() if taxon.id == organism]
+            return [number for number, (_, taxon_id, _) in organisms.items() if taxon_id == organism]
         key, strain = organism_key(organism), strain_words(organism)
         full = self._species.get(key, set())
         keys = full if len(full) == 1 else {key}
-        matching = [number for number, taxon in taxa.items() if taxon.key in keys]
-        return [number for number in matching if strain and strain <= taxa[number].strain] or matching
+        matching = [number for number, (name, _, _) in organisms.items() if organism_key(name) in keys]
+        return [n for n in matching if strain and strain <= strain_words(organisms[n][0])] or matching
 
 
 def names_of(protein: Protein) -> list[str]:
@@ -133,46 +132,3 @@ def _ways(name: str) -> tuple[str, ...]:
 
 def _fold(name: str) -> str:
     return _JOINTS.sub(" ", name).strip().lower()
-
-
-class Taxon(NamedTuple):
-    """Data of an organism: name, id, lineage, species (`key`) and the words of its strain."""
-
-    organism: str
-    id: str
-    lineage: str
-    key: str
-    strain: frozenset[str]
-
-
-class Entries:
-    """Entries by their number, in the order they were added."""
-
-    def __init__(self) -> None:
-        self._rows: list[bytes] = []  # fields between line ends, which occur in no field of a file of lines
-        self._taxon_of: list[Taxon] = []
-        self._taxa: dict[tuple[str, str, str], Taxon] = {}
-
-    def add(self, protein: Protein) -> int:
-        """Add an entry; returns its number."""
-        genes = " ".join(protein.genes)
-        fields = protein.accession, protein.name, protein.entry_name, genes, protein.sequence
-        self._rows.append("\n".join(fields).encode())
-        shared = protein.organism, protein.taxon_id, protein.lineage
-        if shared not in self._taxa:
-            key, strain = organism_key(protein.organism), strain_words(protein.organism)
-            self._taxa[shared] = Taxon(*shared, key, strain)
-        self._taxon_of.append(self._taxa[shared])
-        return len(self._rows) - 1
-
-    def __getitem__(self, number: int) -> Protein:
-        accession, name, entry_name, genes, sequence = self._rows[number].decode().split("\n")
-        taxon = self.taxon(number)
-        organism = taxon.organism, taxon.id, taxon.lineage
-        return Protein(accession, name, entry_name, tuple(genes.split()), *organism, sequence)
-
-    def accession(self, number: int) -> str:
-        return self._rows[number].partition(b"\n")[0].decode()
-
-    def taxon(self, number: int) -> Taxon:
-        return self._taxon_of[number]

@@ -14,13 +14,13 @@ the symbol in the text is a name, even if a gene has that name.
 import re
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import cache, lru_cache
 from itertools import chain
 
 import ahocorasick_rs
 
-from kgqa_hpc.plugins.literature.documents.names import LOOKALIKES, WORDS, Case, is_stop_word
+from kgqa_hpc.plugins.literature.documents.document import Span
+from kgqa_hpc.plugins.literature.documents.names import LOOKALIKES, WORDS, is_stop_word
 
 _BLANKS = " \t\n\r\u00a0\u2009\u202f"
 _HYPHENS = "-\u00ad\u2010\u2011\u2012\u2013\u2212"
@@ -53,15 +53,6 @@ _IN = re.compile(r"[a-z]{2}ins?$")
 _NO_PROTEINS = {"again", "brain", "basin", "chain", "certain", "domain", "gain", "grain", "main", "margin", "obtain",
                 "origin", "pain", "remain", "skin", "spin", "strain", "terrain", "thin", "train", "twin", "vein",
                 "within", "retain", "contain", "sustain"}  # fmt: skip
-
-
-@dataclass(frozen=True, slots=True)
-class Mention:
-    """A name in a text: `text` is the span [start, end) of the text, in code points."""
-
-    start: int
-    end: int
-    text: str
 
 
 Noise = Callable[[str], Callable[[int, int], str | None]]
@@ -128,22 +119,23 @@ def _is_no_product(explanation: list[str]) -> bool:
 class NameFinder:
     """Finder of names, for any number of texts.
 
-    `noise(text)` returns a function from start and end of a span to the reason why it is no name, or None.
+    `names`: whether any case fits each. `noise(text)` returns a function from start and end of a span to the reason why
+    it is no name, or None.
 
     `found` counts the mentions, `dropped` the other matches by reason: `case`, `inside a longer name`, and the reasons
     of `noise`: `heading`, `stop word`, `abbreviation`, `part of another name`.
     """
 
-    def __init__(self, names: dict[str, Case], noise: Noise | None = None) -> None:
+    def __init__(self, names: dict[str, bool], noise: Noise | None = None) -> None:
         self._noise = noise or usual_noise
         self.found = 0
         self.dropped: Counter[str] = Counter()
         self._exact: dict[str, set[str]] = {}
         self._folded: dict[str, set[str]] = {}
-        for name, case in names.items():
+        for name, any_case in names.items():
             plain = name.translate(_PLAIN)
             self._exact.setdefault(plain, set()).add(name.translate(_JOINED))
-            if case is Case.ANY:
+            if any_case:
                 table = _JOINED if _PHRASE.search(name) else _HYPHENATED
                 self._folded.setdefault(plain, set()).add(name.translate(table).lower())
         self._patterns = sorted(self._exact)
@@ -154,21 +146,21 @@ class NameFinder:
         )
         self._fits = lru_cache(_REMEMBERED)(self._is_written)
 
-    def find(self, text: str) -> list[Mention]:
+    def find(self, text: str) -> list[Span]:
         """The mentions in the text, in order, none overlapping. Time linear in the text's length."""
         hits = self._finder.find_matches_as_indexes(f" {text.translate(_PLAIN)} ", overlapping=True)
         if not hits:
             return []
         valid = [(start, end - 2) for number, start, end in hits if self._fits(number, text[start : end - 2])]
         self.dropped["case"] += len(hits) - len(valid)
-        why_not, mentions, reached = self._noise(text), list[Mention](), 0
+        why_not, mentions, reached = self._noise(text), list[Span](), 0
         for start, end in sorted(set(valid), key=lambda span: (span[0], -span[1])):
             if start < reached:
                 self.dropped["inside a longer name"] += 1
             elif reason := why_not(start, end):
                 self.dropped[reason] += 1
             else:
-                mentions.append(Mention(start, end, text[start:end]))
+                mentions.append(Span(start, end, text[start:end]))
                 reached = end
         self.found += len(mentions)
         return mentions

@@ -15,8 +15,6 @@ is no common word: it is searched for as written.
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
-from enum import Enum
 from importlib.resources import files
 from pathlib import Path
 
@@ -99,22 +97,6 @@ LONGEST = 300
 _ONE_AND_A_WORD = re.compile(r"[a-zA-Z]-[A-Z][a-z]{2,}")
 
 
-class Case(Enum):
-    """Case in which a name is searched for: as written, or any."""
-
-    EXACT = "exact"
-    ANY = "any"
-
-
-@dataclass
-class NameCounts:
-    """Counts of distinct names: `read = kept + dropped`."""
-
-    read: int = 0
-    kept: int = 0
-    dropped: Counter[str] = field(default_factory=Counter)
-
-
 def read_names(path: Path) -> Iterator[str]:
     """The names of a table (TSV with a header, plain or gzip), in its order.
 
@@ -139,20 +121,20 @@ def read_names(path: Path) -> Iterator[str]:
 
 
 def searchable_names(
-    names: Iterable[str], shortest: int = SHORTEST, counts: NameCounts | None = None
-) -> dict[str, Case]:
-    """The spellings of all names that are searched for, with their case rule."""
-    counts = counts if counts is not None else NameCounts()
-    cases: dict[str, Case] = {}
+    names: Iterable[str], shortest: int = SHORTEST, counts: Counter[str | None] | None = None
+) -> dict[str, bool]:
+    """The spellings of all names that are searched for; whether any case fits.
+
+    `counts`: distinct names by the reason to drop them, None for those that are kept.
+    """
+    cases: dict[str, bool] = {}
     for name in dict.fromkeys(names):
-        counts.read += 1
-        if reason := reason_to_drop(name, shortest):
-            counts.dropped[reason] += 1
-            continue
-        counts.kept += 1
-        for spelling in spellings(name):
+        reason = reason_to_drop(name, shortest)
+        if counts is not None:
+            counts[reason] += 1
+        for spelling in spellings(name) if reason is None else ():
             if reason_to_drop(spelling, shortest) is None:
-                cases.setdefault(spelling, case_of(spelling))
+                cases.setdefault(spelling, any_case(spelling))
     return cases
 
 
@@ -168,9 +150,9 @@ def reason_to_drop(name: str, shortest: int = SHORTEST) -> str | None:
     return "stop word" if is_stop_word(name) else None
 
 
-def case_of(name: str) -> Case:
-    """Any case fits words, phrases, symbols with a digit and `c-Myc`; other symbols only as written."""
+def any_case(name: str) -> bool:
+    """Whether any case fits a name: words, phrases, symbols with a digit and `c-Myc`; other symbols only as written."""
     if any(c.isdigit() for c in name) or len(name.split()) > 1 or _ONE_AND_A_WORD.fullmatch(name):
-        return Case.ANY
+        return True
     word = name.isalpha() and len(name) >= 5 and name[1:].islower()
-    return Case.ANY if word or (not name.isalpha() and len(name) >= 8) else Case.EXACT
+    return word or (not name.isalpha() and len(name) >= 8)

@@ -26,31 +26,26 @@ LONGEST_ID = 1000
 _COLUMNS = ("id", "title", "text")
 
 
-class Standing:
-    """Which changes of a stream are valid at its end, by their number in the stream."""
+def superseded(stream: Iterable[tuple[str, int, bool]]) -> tuple[set[int], set[int]]:
+    """The changes of a stream that are not valid at its end, by their number in it: replaced and deleted ones.
 
-    def __init__(self) -> None:
-        self._last: dict[str, tuple[int, int]] = {}
-        self._number = 0
-        self.replaced: set[int] = set()
-        self.deleted: set[int] = set()
-
-    def add(self, name: str, version: int, deletion: bool) -> None:
-        last = self._last.get(name)
+    `stream`: id and version of each change, and whether it is a deletion.
+    """
+    last: dict[str, tuple[int, int]] = {}  # number and version of the change of each id that is valid so far
+    replaced, deleted = set[int](), set[int]()
+    for number, (name, version, deletion) in enumerate(stream):
+        before = last.get(name)
         if deletion:
-            if last is not None and last[1] <= version:
-                self.deleted.add(last[0])
-                del self._last[name]
-        elif last is not None and last[1] > version:
-            self.replaced.add(self._number)
+            if before is not None and before[1] <= version:
+                deleted.add(before[0])
+                del last[name]
+        elif before is not None and before[1] > version:
+            replaced.add(number)
         else:
-            if last is not None:
-                self.replaced.add(last[0])
-            self._last[name] = (self._number, version)
-        self._number += 1
-
-    def stands(self, number: int) -> bool:
-        return number not in self.replaced and number not in self.deleted
+            if before is not None:
+                replaced.add(before[0])
+            last[name] = number, version
+    return replaced, deleted
 
 
 def read_documents(paths: Iterable[str | Path]) -> Iterator[Document]:
@@ -59,14 +54,13 @@ def read_documents(paths: Iterable[str | Path]) -> Iterator[Document]:
     A folder in `paths` stands for its document files, sorted by name.
     Raises DocumentFormatError (a file is missing, damaged, or of no known format).
     """
-    files, standing = document_files(paths), Standing()
-    for path in files:
-        for name, version, make in changes(path):
-            standing.add(name, version, deletion=make is None)
+    files = document_files(paths)
+    stream = ((name, version, make is None) for path in files for name, version, make in changes(path))
+    outdated = set[int]().union(*superseded(stream))
     for number, (_, _, make) in enumerate(change for path in files for change in changes(path)):
         if make is not None:
             document = make()
-            if standing.stands(number):
+            if number not in outdated:
                 yield document
 
 
@@ -99,18 +93,10 @@ def changes(path: Path) -> Iterator[Change]:
     if start == b"<" or head[:2] in (b"\xff\xfe", b"\xfe\xff"):
         return xml_changes(path)
     if start in (b"{", b""):
-        return _jsonl_changes(path)
+        rows = json_objects(path, DocumentFormatError)
+        return (_change(f"{path} line {number:,}", row) for number, row in rows)
     problem = f"{path}: neither XML nor JSON Lines nor Parquet"
     raise DocumentFormatError(problem, "documents are MEDLINE or JATS XML, or {id, title, text}")
-
-
-def _jsonl_changes(path: Path) -> Iterator[Change]:
-    """One document a line. Raises DocumentFormatError with the line."""
-    for number, row in json_objects(path, DocumentFormatError):
-        if "text" not in row and "title" not in row:
-            problem = f"{path} line {number:,}: neither 'text' nor 'title'"
-            raise DocumentFormatError(problem, "a document is {id, title, text}")
-        yield _change(f"{path} line {number:,}", row)
 
 
 def _parquet_changes(path: Path) -> Iterator[Change]:
@@ -161,6 +147,10 @@ def _document_id(location: str, value: Any) -> str:
 
 
 def _change(location: str, row: dict[str, Any]) -> Change:
+    if "text" not in row and "title" not in row:
+        raise DocumentFormatError(
+            f"{location}: neither 'text' nor 'title'", "a document is {id, title, text}"
+        )
     title, text = ("" if row.get(key) is None else row[key] for key in ("title", "text"))
     for key, value in (("title", title), ("text", text)):
         if not isinstance(value, str):

@@ -98,6 +98,10 @@ def test_the_table_counts_pairs_proteins_and_lengths_of_each_run(cleaned: Path) 
     assert "| mean residues of a sequence |" in kgqa("proteins", source).stdout
 
 
-def test_a_source_without_pairs_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "none.jsonl").write_text(json.dumps({"id": "r", "accepted": False}) + "\n")
-    assert "has no accepted pair" in kgqa("proteins", tmp_path / "none.jsonl", code=2).stderr
+@pytest.mark.parametrize(
+    ("row", "message"),
+    [({"accepted": False}, "has no accepted pair"), ({"question": "Q?"}, "'r' has no question and answer")],
+)
+def test_a_source_without_pairs_is_refused(tmp_path: Path, row: dict[str, object], message: str) -> None:
+    source = jsonl(tmp_path / "none.jsonl", [{"id": "r", **row}])
+    assert message in kgqa("proteins", source, code=2).stderr

@@ -5,10 +5,9 @@ from typing import Any
 
 import pytest
 
-from kgqa_hpc.anchors.anchor import Anchor
 from kgqa_hpc.steps.item import Item
 from kgqa_hpc.steps.step import Ask, Done, Reject, Retry, Step
-from tests.record_runs import chain_of, stop
+from tests.record_runs import chain_of, item_of, stop
 
 TEXT = "ATP7B carries copper\nout of liver cells (P<0.001). It does not carry iron."
 
@@ -19,10 +18,7 @@ def grounding(**settings: Any) -> list[Step]:
 
 @pytest.fixture
 def pair() -> Item:
-    record = {"id": "r1", "question": "What carries copper?", "answer": "ATP7B."}
-    item = Item(Anchor("r1", "records", "all", data={"record": record}))
-    item.output = {"question": record["question"], "answer": record["answer"]}
-    return item
+    return item_of(question="What carries copper?", answer="ATP7B.")
 
 
 def hits(*texts: str) -> str:

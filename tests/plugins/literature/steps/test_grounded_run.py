@@ -8,19 +8,17 @@ from typing import Any
 import pytest
 
 from kgqa_hpc import stages
-from kgqa_hpc.anchors.anchor import Anchor
 from kgqa_hpc.dataset.explain import explain
 from kgqa_hpc.errors import FingerprintMismatch
 from kgqa_hpc.plugins.evaluation.cli import grounding_counts
 from kgqa_hpc.plugins.evaluation.records import records
 from kgqa_hpc.plugins.literature.ground import Retrieve
 from kgqa_hpc.runs import open_for_work
-from kgqa_hpc.steps.item import Item
 from kgqa_hpc.store.run_folder import RunFolder
 from kgqa_hpc.trials.replay import replay
 from tests.command import kgqa
 from tests.plugins.literature.builders import index
-from tests.record_runs import config_of, jsonl, made_run, written
+from tests.record_runs import config_of, item_of, jsonl, made_run, written
 from tests.work.rig import Processes, kill_and_finish
 
 PAIRS = 24
@@ -82,8 +80,7 @@ def test_explain_shows_pairs_that_are_grounded_again(grounded: Path) -> None:
 
 def test_a_search_without_an_answer_leaves_the_documents_of_the_source() -> None:
     before = [{"id": "9", "rank": 1, "score": 2.0, "relevant": True, "snippets": []}]
-    item = Item(Anchor("r1", "records", "all"))
-    item.output["documents"] = before
+    item = item_of(documents=before)
     Retrieve.__new__(Retrieve).restore(item, {"documents": before})
     assert item.output["documents"] == before
 

@@ -6,13 +6,12 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from kgqa_hpc.anchors.anchor import Anchor
 from kgqa_hpc.plugins.evaluation.records import records
 from kgqa_hpc.plugins.literature.judges import CHOICES, question_form, question_type
 from kgqa_hpc.prompts.prompt import load_prompt
 from kgqa_hpc.steps.item import Item
 from kgqa_hpc.steps.step import Ask, Done, Step
-from tests.record_runs import chain_of, config_of, jsonl, made_run, stop
+from tests.record_runs import chain_of, config_of, item_of, jsonl, made_run, stop
 
 
 @pytest.mark.parametrize(
@@ -33,10 +32,9 @@ def test_question_types_by_rule(question: str, kind: str, form: str) -> None:
     assert (question_type(question), question_form(question)) == (kind, form)
 
 
-def item_of(*questions: str, rejected: int | None = None) -> Item:
+def typed(*questions: str, rejected: int | None = None) -> Item:
     """A record with this question; with several questions an item of many records, of which one is rejected."""
-    item = Item(Anchor("r", "records", "all", data={"record": {"id": "r"}}))
-    item.output = {"question": questions[0] if questions else "", "judged_question_type": "an earlier run's"}
+    item = item_of(question=questions[0] if questions else "", judged_question_type="an earlier run's")
     if len(questions) != 1:
         reasons = ["prune: cells" if number == rejected else None for number in range(len(questions))]
         item.records = [{"question": q, "reason": r} for q, r in zip(questions, reasons, strict=True)]
@@ -45,7 +43,7 @@ def item_of(*questions: str, rejected: int | None = None) -> Item:
 
 def test_a_record_and_each_of_many_records_get_their_columns() -> None:
     (step,) = chain_of("question_type")
-    single, many = item_of("Where is it located?"), item_of("What does it bind?", "?", rejected=1)
+    single, many = typed("Where is it located?"), typed("What does it bind?", "?", rejected=1)
     assert isinstance(step.run(single), Done)
     assert isinstance(step.run(many), Done)
     assert single.annotations == {"question_type": "localization", "question_form": "where"}
@@ -77,21 +75,21 @@ def test_both_prompts_offer_the_types_of_the_rule() -> None:
 def test_a_record_is_judged_once_and_an_unreadable_type_leaves_the_column_empty(
     judge: Step, text: str, kind: str | None
 ) -> None:
-    item = item_of("Where is it?")
+    item = typed("Where is it?")
     assert "Question: Where is it?" in judge.request(item, 0).messages[-1]["content"]
     assert isinstance(judge.take(item, stop(text), 0), Done)
     assert item.output["judged_question_type"] == kind
 
 
 def test_each_kept_record_of_many_is_judged_in_turn(judge: Step) -> None:
-    item = item_of("What does it bind?", "What?", "How long is it?", rejected=1)
+    item = typed("What does it bind?", "What?", "How long is it?", rejected=1)
     assert isinstance(judge.take(item, stop(answer("interaction")), 0), Ask)
     assert "How long is it?" in judge.request(item, 0, turn=1).messages[-1]["content"]
     assert isinstance(judge.take(item, stop(answer("structure")), 0, 1), Done)
     types = [record.get("judged_question_type") for record in item.records or ()]
     assert types == ["interaction", None, "structure"]
-    assert not judge.asks_about(item_of())
-    assert isinstance(judge.run(item_of()), Done)
+    assert not judge.asks_about(typed())
+    assert isinstance(judge.run(typed()), Done)
 
 
 def test_both_types_reach_the_dataset_as_columns_of_text(tmp_path: Path) -> None:

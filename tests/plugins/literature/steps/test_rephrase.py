@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from kgqa_hpc.anchors.anchor import Anchor
 from kgqa_hpc.config import parse_config
 from kgqa_hpc.dataset.publish import export
 from kgqa_hpc.errors import ConfigError, InputError
@@ -16,7 +15,7 @@ from kgqa_hpc.plugins.literature.rephrase import Examples, options_trouble
 from kgqa_hpc.steps.item import Item
 from kgqa_hpc.steps.step import Done, Reject, Retry, Step
 from kgqa_hpc.store.run_folder import RunFolder
-from tests.record_runs import chain_of, config_of, jsonl, made_run, stop
+from tests.record_runs import chain_of, config_of, item_of, jsonl, made_run, stop
 
 FORMATS = Path(__file__).parents[5] / "shared" / "data" / "formats"
 WRONG = ["Ferritin", "Albumin", "Transferrin", "Hepcidin"]
@@ -29,9 +28,7 @@ def rephrase(form: str, seed: int = 42, **settings: Any) -> Step:
 
 
 def pair(name: str = "r1") -> Item:
-    item = Item(Anchor(name, "records", "all", data={"record": {"id": name}}))
-    item.output = {"question": "What carries copper?", "answer": "ATP7B does."}
-    return item
+    return item_of(name, question="What carries copper?", answer="ATP7B does.")
 
 
 def medqa(**changes: Any) -> str:
