@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from kgqa_hpc.engines.engine import EngineInfo, Finish, Request, Response
-from kgqa_hpc.engines.grammar import as_sent, remembered, structural_tag
+from kgqa_hpc.engines.grammar import remembered, structural_tag
 from kgqa_hpc.engines.lmdeploy_loading import LmdeploySettings, card, load
 from kgqa_hpc.engines.mailbox import Mailbox, serve
 from kgqa_hpc.engines.model_files import folder_digest, public_name
@@ -25,8 +25,10 @@ LOOK_EVERY_S = 2.0  # between two readings of the scheduler's ticks
 METRICS_EVERY_S = 60.0
 STALL_S = 60.0  # s without a tick or an answer that count as a hang; the scheduler ticks at every step
 HOPELESS = 32  # number of failures in a row after which the engine ends
-# Error codes caused by the request (lmdeploy.serve.core.exceptions.ErrorCode); others are failures of the engine.
-_REQUESTS_FAULT = {"context_length_exceeded", "invalid_request", "preprocess_failed", "unsupported_feature"}
+# Error codes caused by the request (lmdeploy.serve.core.exceptions.ErrorCode; EngineConfigError: a schema without a
+# grammar); others are failures of the engine.
+_REQUESTS_FAULT = {"context_length_exceeded", "invalid_request", "preprocess_failed", "unsupported_feature",
+                   "EngineConfigError"}  # fmt: skip
 _FINISH: dict[str, Finish] = {"stop": "stop", "length": "length", "abort": "abort"}
 
 
@@ -236,25 +238,15 @@ def _loaded_format(pipe: Any) -> str:
 
 
 def response_format(schema: Mapping[str, Any], thought: Thought | None = None) -> dict[str, Any]:
-    """LMDeploy's `response_format` for a schema: JSON at once, or a thought and then JSON.
+    """LMDeploy's `response_format` for a schema, with the project's own grammar: JSON at once, or after a thought.
 
-    The format holds the project's own grammar (engines/grammar.py); a schema that the grammar cannot express is
-    passed on unchanged, for LMDeploy to compile or refuse.
+    Raises EngineConfigError for a schema that the grammar cannot express.
     """
-    before: tuple[dict[str, Any], ...] = ()
-    if thought is not None:
-        before = (
-            {"type": "tag", "begin": thought.begin, "content": {"type": "any_text"}, "end": thought.end},
-            {"type": "const_string", "value": thought.then},
-        )
-    try:
-        return structural_tag(schema, before)
-    except EngineConfigError:
-        plain = as_sent(schema)
-    if not before:
-        return {"type": "json_schema", "json_schema": {"name": "answer", "schema": plain}}
-    elements = [*before, {"type": "json_schema", "json_schema": plain}]
-    return {"type": "structural_tag", "format": {"type": "sequence", "elements": elements}}
+    if thought is None:
+        return structural_tag(schema)
+    begin, end = thought.begin, thought.end
+    tag = {"type": "tag", "begin": begin, "content": {"type": "any_text"}, "end": end}
+    return structural_tag(schema, (tag, {"type": "const_string", "value": thought.then}))
 
 
 def compile_all(formats: list[dict[str, Any]], compiler: Any) -> None:

@@ -18,7 +18,7 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import AsyncIterator, Coroutine, Mapping
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 from urllib.parse import urlsplit, urlunsplit
 
@@ -56,21 +56,15 @@ _BROKE = re.compile(r"insufficient_quota|insufficient balance|payment required|b
 
 
 def parameters(schema: Schema) -> dict[Mode, dict[str, Any]]:
-    """The parameters that each mode adds to a request."""
+    """The parameters that each mode adds to a request. Raises EngineConfigError for a schema without a grammar."""
     form = {"name": "answer", "schema": as_sent(schema), "strict": True}
-    compiled = {"response_format": {"type": "json_schema", "json_schema": form}}
-    modes: dict[Mode, dict[str, Any]] = {
-        "grammar": compiled,
-        "gbnf": compiled,
-        "json_schema": compiled,
+    return {
+        "grammar": {"response_format": structural_tag(schema)},
+        "gbnf": {"grammar": ebnf(schema)},
+        "json_schema": {"response_format": {"type": "json_schema", "json_schema": form}},
         "json_object": {"response_format": {"type": "json_object"}},
         "none": {},
     }
-    # A schema that our grammar cannot express is compiled by the server.
-    with suppress(EngineConfigError):
-        modes["gbnf"] = {"grammar": ebnf(schema)}
-        modes["grammar"] = {"response_format": structural_tag(schema)}
-    return modes
 
 
 class ChatApi:
