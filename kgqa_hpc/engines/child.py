@@ -78,7 +78,7 @@ def _parsed(verb: str, content: Any) -> Any:
         case "hello" | "preflight" | "cancel" | "close":
             return content
         case "requests":
-            return [Request(name, tuple(messages), *others) for name, messages, *others in content]
+            return [Request(name, tuple(messages), *limits) for name, messages, *limits in content]
         case "responses":
             responses = []
             for name, text, finish, prompt, completion, cached, error, thought in content:
