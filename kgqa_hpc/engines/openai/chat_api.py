@@ -105,10 +105,10 @@ class ChatApi:
                 status, data = reply.status, await replies.read_body(reply)
                 if status != 200:
                     error = replies.read_error(data)
-                elif error := replies.inner_error(body := parse_json(data)):
-                    status = replies.status_of(error)
                 else:
-                    return self.answer(request, body, reply.headers)
+                    status, error = replies.inner_error(body := parse_json(data))
+                    if not error:
+                        return self.answer(request, body, reply.headers)
             words = self.words(error)
             if status in (400, 422) and self.dialect.learns(sent, error, words):
                 print(f"openai: {self.url} {words}; sent from now on: {self.dialect.learned}", flush=True)
