@@ -285,11 +285,7 @@ class ScriptedEngine:
 def _key(model: str, request: Request) -> bytes:
     """32 bytes derived from the model's name, the messages and the seed."""
     messages = [[message["role"], message["content"]] for message in request.messages]
-    try:
-        content = orjson.dumps([model, request.seed, messages])
-    except TypeError:  # lone surrogates
-        content = repr((model, request.seed, messages)).encode("ascii", "backslashreplace")
-    return blake2b(content, digest_size=32).digest()
+    return blake2b(orjson.dumps([model, request.seed, messages]), digest_size=32).digest()
 
 
 def _unit(key: bytes, name: bytes) -> float:

@@ -70,9 +70,7 @@ def parameters(schema: Schema) -> dict[Mode, dict[str, Any]]:
 class ChatApi:
     """The API of one server. Used from one event loop at a time; `close` it there."""
 
-    def __init__(
-        self, url: str, settings: ChatSettings, *, timeout_s: float = 600.0, concurrency: int = 64
-    ) -> None:
+    def __init__(self, url: str, settings: ChatSettings, *, timeout_s: float = 600.0) -> None:
         try:
             import aiohttp
         except ImportError as problem:
@@ -80,7 +78,7 @@ class ChatApi:
                 f"the openai engine needs the package aiohttp: {problem}", "pip install 'kgqa_hpc[openai]'"
             ) from None
         self._aiohttp = aiohttp
-        self._settings, self._timeout_s, self._concurrency = settings, timeout_s, concurrency
+        self._settings, self._timeout_s = settings, timeout_s
         self._credentials = settings.credentials()
         self._redact = Redactor(settings.secret_names)
         self._session: aiohttp.ClientSession | None = None
@@ -95,13 +93,8 @@ class ChatApi:
         """The server's answer. Raises Trouble."""
         while True:
             sent = self.body(request, mode)
-            try:
-                data = orjson.dumps(sent)
-            except TypeError:  # lone surrogates
-                text = str(sent["messages"]).encode("utf-8", "replace").decode()
-                raise Trouble(f"the prompt holds what is no text: {one_line(text)}") from None
-            address = self.address("chat/completions")
-            async with self.reply("POST", address, self._timeout_s, data=data, headers=JSON) as reply:
+            address, options = self.address("chat/completions"), {"data": orjson.dumps(sent), "headers": JSON}
+            async with self.reply("POST", address, self._timeout_s, **options) as reply:
                 status, data = reply.status, await replies.read_body(reply)
                 if status != 200:
                     error = replies.read_error(data)
@@ -235,7 +228,7 @@ class ChatApi:
             aiohttp = self._aiohttp
             loopback = urlsplit(self.url).hostname in {"localhost", "127.0.0.1", "::1"}
             self._session = aiohttp.ClientSession(
-                connector=aiohttp.TCPConnector(limit=self._concurrency, keepalive_timeout=30.0),
+                connector=aiohttp.TCPConnector(limit=0, keepalive_timeout=30.0),
                 timeout=aiohttp.ClientTimeout(total=None, sock_connect=min(self._timeout_s, 30.0)),
                 headers={"Accept-Encoding": "identity", **self._credentials},
                 # Requests to this machine must not go through a proxy of the environment.
