@@ -125,26 +125,6 @@ def test_the_judge_reasons_before_each_verdict():
     assert list(load_prompt("demo_filter").schema["properties"]) == [f for f in fields if f != "my_answer"]
 
 
-def test_edge_types_are_shown_only_on_request():
-    prompt = load_prompt("p5")
-    variables = KIND.variables(KIND.sample)
-    hidden = prompt.render(variables | {"relations": []})[1]["content"]
-    shown = prompt.render(variables)[1]["content"]
-    assert hidden.splitlines() == [
-        "Nodes:",
-        "- 0: First node (Gene)",
-        "- 1: Second node (Disease)",
-        "- 2: Third node (Drug)",
-        "Edges: (0, 1), (2, 1), (2, 0)",
-    ]
-    assert shown.splitlines()[4:] == [
-        "Edges:",
-        "- First node —causes→ Second node",
-        "- Third node —treats→ Second node",
-        "- Third node —binds→ First node",
-    ]
-
-
 PRODUCTION = ("p5", "path", "fact", "script", "puzzle", "hub", "context")
 
 
