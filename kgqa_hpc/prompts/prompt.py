@@ -187,9 +187,7 @@ def _expand(
 
 def _with_words(source: str, folders: Folders, file: Path) -> str:
     """Replace {{ domain.NAME }} by the words of the domain, which are part of the prompt's text and version."""
-    if not _WORD.search(source):
-        return source
-    words = folders.words()
+    words = folders.words() if _WORD.search(source) else {}
 
     def word(match: re.Match[str]) -> str:
         if match[1] not in words:
