@@ -30,6 +30,16 @@ def test_what_goes_in_comes_out_however_the_stream_is_cut(
     assert frames == [("requests", [request]), ("cancel", None), ("responses", [response])]
 
 
+def test_requests_share_what_they_have_in_common_and_nothing_else() -> None:
+    system, schema = {"role": "system", "content": "long instructions"}, {"type": "null"}
+    users = [{"role": "user", "content": f"item {n}"} for n in range(50)]
+    requests = [Request(f"r{n}", (system, user), seed=n, schema=schema) for n, user in enumerate(users)]
+    requests.append(Request("bare", (users[0],)))
+    stream = frame("requests", requests)
+    assert stream.count(b"long instructions") == 1
+    assert list(read_frames(bytearray(stream))) == [("requests", requests)]
+
+
 def test_a_lone_surrogate_becomes_a_question_mark_and_token_counts_are_bounded() -> None:
     stream = frame("responses", [Response("r", 'a\ud800b "é"', "stop", 2**63, -1, 1e300)])
     ((_, content),) = read_frames(bytearray(stream))
