@@ -93,10 +93,6 @@ class Decision:
     name: str = "all"
     rule: Callable[[Objections, Verdicts], bool] = all_approve
 
-    def complete(self, verdicts: Verdicts) -> bool:
-        """Whether all judges have answered."""
-        return bool(self.judges) and self.judges.keys() <= verdicts.keys()
-
     def reason(self, verdicts: Verdicts) -> str | None:
         """The reason why the item is rejected (the objections by judge); None when it is accepted.
 

@@ -247,7 +247,8 @@ class Step:
         before = set(item.annotations)
         outcome = checked(method(item, *arguments), item, self._columns, before, self.entry)
         decision = self.context.decision
-        if isinstance(outcome, Done) and self.adds == "verdict" and decision.complete(item.verdicts):
+        judged = bool(decision.judges) and decision.judges.keys() <= item.verdicts.keys()
+        if isinstance(outcome, Done) and self.adds == "verdict" and judged:
             item.decided = True
             reason = decision.reason(item.verdicts)
             return Done() if reason is None else Reject(reason, decided=True)

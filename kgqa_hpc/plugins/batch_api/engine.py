@@ -122,12 +122,10 @@ class OpenAIBatchEngine:
         config = self._config
         looked = changed = time.monotonic()
         while self._waiting or self._asked or not mailbox.ended:
-            now = time.monotonic()
-            due = [looked + config.poll_s] if self._asked else []
-            gathered = now if mailbox.ended else changed + config.gather_s
-            due += [max(gathered, self._hold_until)] if self._waiting else []
-            timeout = max(min(due) - now, 0.01) if due else None
-            requests, _ = mailbox.wait(timeout)
+            pause = (
+                config.gather_s if self._waiting and time.monotonic() > self._hold_until else config.poll_s
+            )
+            requests, _ = mailbox.wait(pause if self._waiting or self._asked else None)
             waiting = mailbox.take_cancel()
             if waiting is not None:
                 for request in [*requests, *waiting, *self._waiting.values(), *self._asked.values()]:
