@@ -62,7 +62,12 @@ FAMILIES: dict[str, Callable[[int], str]] = {
     "digits": repeated("9", '{"question": ', ', "answer": "y"}'),
     "thoughts": repeated("<think></think>"),
     "thoughts that never end": repeated("<think>"),
+    "thoughts that end before they begin": repeated("</think>"),
     "small objects": repeated('{"a": 1} '),
+    "comments": repeated("/*", '{"question": "One?", "answer": "y" ', "}"),
+    "keys in an answer": repeated("{'a':", '{"question": "", "answer": ', "}"),
+    "a key behind spaces": repeated(" ", '{"a"', 'x"question": 1'),
+    "a bare key behind spaces": repeated(" ", "{,", "questio"),
     "spaces around quotes": repeated('"' + " " * 60 + "x", '{"question": "', '", "answer": "y",}'),
     "wide characters": repeated("\u202e“症\U0001f9ec", '{"question": “', "”}"),
 }

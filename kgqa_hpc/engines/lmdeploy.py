@@ -1,7 +1,7 @@
 """The LMDeploy engine (LMDeploy 0.18): one GPU (or `tp` of them) per worker, with a full batch at all times.
 
 Each request is a coroutine on LMDeploy's event loop. Besides the batch in the engine, some requests are tokenised
-ahead; each completed answer lets the next of them into the batch, so no request waits for a slower one.
+ahead; LMDeploy lets the next of them into the batch with each completed answer, so no request waits for a slower one.
 tests/engines/lmdeploy runs the real LMDeploy with a stand-in for its native engine; speed needs a GPU.
 """
 
@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from kgqa_hpc.engines.engine import EngineInfo, Finish, Request, Response
-from kgqa_hpc.engines.grammar import as_sent, remembered, structural_tag
+from kgqa_hpc.engines.grammar import remembered, structural_tag
 from kgqa_hpc.engines.lmdeploy_loading import LmdeploySettings, card, load
 from kgqa_hpc.engines.mailbox import Mailbox, serve
 from kgqa_hpc.engines.model_files import folder_digest, public_name
@@ -25,8 +25,10 @@ LOOK_EVERY_S = 2.0  # between two readings of the scheduler's ticks
 METRICS_EVERY_S = 60.0
 STALL_S = 60.0  # s without a tick or an answer that count as a hang; the scheduler ticks at every step
 HOPELESS = 32  # number of failures in a row after which the engine ends
-# Error codes caused by the request (lmdeploy.serve.core.exceptions.ErrorCode); others are failures of the engine.
-_REQUESTS_FAULT = {"context_length_exceeded", "invalid_request", "preprocess_failed", "unsupported_feature"}
+# Error codes caused by the request (lmdeploy.serve.core.exceptions.ErrorCode; EngineConfigError: a schema without a
+# grammar); others are failures of the engine.
+_REQUESTS_FAULT = {"context_length_exceeded", "invalid_request", "preprocess_failed", "unsupported_feature",
+                   "EngineConfigError"}  # fmt: skip
 _FINISH: dict[str, Finish] = {"stop": "stop", "length": "length", "abort": "abort"}
 
 
@@ -47,8 +49,6 @@ class LmdeployEngine:
         batch = int(self._pipe.backend_config.max_batch_size)
         self._engine = self._pipe.async_engine
         self._loop: asyncio.AbstractEventLoop = self._pipe.internal_thread.loop
-        self._slots = asyncio.Semaphore(batch)
-        self._waiting: set[asyncio.Task[None]] = set()
         self._failures = 0
         self._sampling = sampling_of(config.model, config.thinking, config.generation)
         self.progress = 0  # ticks of LMDeploy's scheduler and tokens of finished answers
@@ -82,21 +82,19 @@ class LmdeployEngine:
             mailbox,
             self.info.window,
             begin=lambda r: asyncio.run_coroutine_threadsafe(self._serve(r, mailbox), self._loop),
-            abort=lambda: asyncio.run_coroutine_threadsafe(self._stop_all(), self._loop),
+            abort=lambda: asyncio.run_coroutine_threadsafe(self._engine.stop_all_session(), self._loop),
         )
 
     def close(self) -> None:
         if self._pipe is not None:
             self._ticking.cancel()
-            asyncio.run_coroutine_threadsafe(self._stop_all(), self._loop).result()
+            asyncio.run_coroutine_threadsafe(self._engine.stop_all_session(), self._loop).result()
             self._pipe.close()
             self._pipe = None
 
     async def _serve(self, request: Request, mailbox: Mailbox) -> None:
         try:
             response = await self._answer(request)
-        except asyncio.CancelledError:
-            response = Response(request.id, "", "abort")
         except Exception as problem:  # noqa: BLE001 - an error of one request is its answer
             code = getattr(getattr(problem, "code", None), "value", type(problem).__name__)
             self._failures += code not in _REQUESTS_FAULT
@@ -109,41 +107,24 @@ class LmdeployEngine:
             mailbox.answer(response)
 
     async def _answer(self, request: Request) -> Response:
-        config = self._config
+        config, generation = self._config, self._generation(request)
         session = self._engine.session_mgr.get()
-        try:
-            prepared = await self._engine.preprocess(
-                messages=list(request.messages),
-                session_id=session,
-                gen_config=self._generation(request),
-                chat_template_kwargs=config.template_kwargs,
-                reasoning_effort=config.reasoning_effort,
-            )
-            # A request longer than the context takes a code path of LMDeploy that has crashed (#4944).
-            room = config.session_len + config.thought_room - prepared.input_token_len
-            prepared.gen_config.max_new_tokens = min(prepared.gen_config.max_new_tokens, room)
-            # Wait for a slot in the batch; only here may a request be cancelled without LMDeploy.
-            task = asyncio.current_task()
-            assert task is not None
-            self._waiting.add(task)
-            try:
-                await self._slots.acquire()
-            finally:
-                self._waiting.discard(task)
-        except BaseException:
-            self._engine.session_mgr.remove(session)
-            raise
-        try:
-            return await self._collect(request, prepared)
-        finally:
-            self._slots.release()
-
-    async def _collect(self, request: Request, prepared: Any) -> Response:
+        session.epoch = self._engine.epoch  # `stop_all_session` aborts also what still waits for the batch
+        prepared = await self._engine.preprocess(  # removes the session of a request that it refuses
+            messages=list(request.messages),
+            session_id=session,
+            gen_config=generation,
+            chat_template_kwargs=config.template_kwargs,
+            reasoning_effort=config.reasoning_effort,
+        )
+        # A request longer than the context takes a code path of LMDeploy that has crashed (#4944).
+        room = config.session_len + config.thought_room - prepared.input_token_len
+        prepared.gen_config.max_new_tokens = min(prepared.gen_config.max_new_tokens, room)
         pieces: list[str] = []
         last: Any = None
         async for last in self._engine.generate(prepared, stream_response=False):
             pieces.append(last.response)
-        if request.schema is not None and self._config.guided and prepared.gen_config.response_format is None:
+        if request.schema is not None and config.guided and prepared.gen_config.response_format is None:
             raise RuntimeError("LMDeploy dropped the schema of this request (its log says why)")
         thought, text = "", "".join(pieces)
         if self._thought is not None:
@@ -158,7 +139,7 @@ class LmdeployEngine:
             last.input_token_len,
             last.generate_token_len,
             last.cached_tokens or 0,
-            thought=thought if self._config.keep_thoughts else "",
+            thought=thought if config.keep_thoughts else "",
         )
 
     def _generation(self, request: Request) -> Any:
@@ -197,11 +178,6 @@ class LmdeployEngine:
         )
         return marks.after(prompt)
 
-    async def _stop_all(self) -> None:
-        for task in list(self._waiting):
-            task.cancel()
-        await self._engine.stop_all_session()
-
     async def _watch_scheduler(self) -> None:
         """Count the scheduler's ticks as progress, and log the state of the batch every minute."""
         logged, tick = time.monotonic(), 0
@@ -236,25 +212,15 @@ def _loaded_format(pipe: Any) -> str:
 
 
 def response_format(schema: Mapping[str, Any], thought: Thought | None = None) -> dict[str, Any]:
-    """LMDeploy's `response_format` for a schema: JSON at once, or a thought and then JSON.
+    """LMDeploy's `response_format` for a schema, with the project's own grammar: JSON at once, or after a thought.
 
-    The format holds the project's own grammar (engines/grammar.py); a schema that the grammar cannot express is
-    passed on unchanged, for LMDeploy to compile or refuse.
+    Raises EngineConfigError for a schema that the grammar cannot express.
     """
-    before: tuple[dict[str, Any], ...] = ()
-    if thought is not None:
-        before = (
-            {"type": "tag", "begin": thought.begin, "content": {"type": "any_text"}, "end": thought.end},
-            {"type": "const_string", "value": thought.then},
-        )
-    try:
-        return structural_tag(schema, before)
-    except EngineConfigError:
-        plain = as_sent(schema)
-    if not before:
-        return {"type": "json_schema", "json_schema": {"name": "answer", "schema": plain}}
-    elements = [*before, {"type": "json_schema", "json_schema": plain}]
-    return {"type": "structural_tag", "format": {"type": "sequence", "elements": elements}}
+    if thought is None:
+        return structural_tag(schema)
+    begin, end = thought.begin, thought.end
+    tag = {"type": "tag", "begin": begin, "content": {"type": "any_text"}, "end": end}
+    return structural_tag(schema, (tag, {"type": "const_string", "value": thought.then}))
 
 
 def compile_all(formats: list[dict[str, Any]], compiler: Any) -> None:

@@ -1,8 +1,7 @@
 """A model's files: where they lie, which of them loading needs, and their copy on the node that loads them.
 
 Images run without a network (HF_HUB_OFFLINE=1), so a hub id is looked up in the cache; a missing model is reported
-before a GPU is used. A model is copied to the node's own disk (`stage_to`) or read once into the node's memory. Workers
-of a node take turns for the first reading alone; from then on the page cache serves them all at once.
+before a GPU is used. With `stage_to` the first worker of a node copies the model to the node's own disk.
 """
 
 import fcntl
@@ -16,7 +15,7 @@ import shutil
 import tempfile
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import contextmanager
 from pathlib import Path
 
 import psutil
@@ -24,11 +23,9 @@ import psutil
 from kgqa_hpc.errors import EngineConfigError
 from kgqa_hpc.text.streams import read_bytes
 
-_WEIGHTS = (".safetensors", ".bin", ".pth", ".pt", ".gguf", ".onnx", ".h5", ".msgpack")
+WEIGHTS = (".safetensors", ".bin", ".pth", ".pt", ".gguf", ".onnx", ".h5", ".msgpack")
 _CACHED = re.compile(r"models--([^/]+)--([^/]+)/snapshots/")
-STREAMS = 8  # one stream takes 0.5-1 GB/s from a parallel file system
-_PIECE = 256 << 20  # bytes that one stream takes of a file
-_BLOCK = 8 << 20
+STREAMS = 8  # files at the same time; one stream takes 0.5-1 GB/s from a parallel file system
 # Largest share of the job's memory for a model in a tmpfs; the rest is for the workers that load it. Our choice.
 MEMORY_SHARE = 0.75
 _IN_MEMORY = {"tmpfs", "ramfs"}
@@ -117,7 +114,7 @@ def model_parts(folder: Path) -> dict[str, int]:
         name: path.stat().st_size
         for name, path in zip(names, files, strict=True)
         if name in weights
-        or not (name.endswith(_WEIGHTS) or any(part.startswith(".") for part in Path(name).parts))
+        or not (name.endswith(WEIGHTS) or any(part.startswith(".") for part in Path(name).parts))
     }
 
 
@@ -153,7 +150,17 @@ def stage(folder: Path, target: str) -> Path:
         if not is_whole(copy, parts):  # no copy yet, or one that lost files, as cleaners of /tmp delete them
             shutil.rmtree(copy, ignore_errors=True)
             require_room(copy.parent, sum(parts.values()))
-            _copy(folder, parts, copy)
+            partial = copy.with_name(f".{copy.name}.{secrets.token_hex(4)}.partial")
+            try:
+                for name in parts:
+                    (partial / name).parent.mkdir(parents=True, exist_ok=True)
+                with ThreadPoolExecutor(STREAMS) as pool:
+                    list(pool.map(lambda name: shutil.copyfile(folder / name, partial / name), parts))
+                partial.rename(copy)
+            except OSError as problem:
+                shutil.rmtree(partial, ignore_errors=True)
+                cure = "leave stage_to out, or mend the disk"
+                raise EngineConfigError(f"engine.stage_to: {problem}", cure) from None
     return copy
 
 
@@ -181,19 +188,6 @@ def require_room(base: Path, size: int) -> None:
         )
 
 
-def read_once(folder: Path) -> None:
-    """Read the model's files into the node's page cache, by the first process that loads it; the others wait.
-
-    A model larger than the memory is not read: its first files would be evicted before they are loaded. Nor is any
-    model read where another user owns the folder of the locks.
-    """
-    parts = model_parts(folder)
-    with suppress(EngineConfigError):
-        if sum(parts.values()) <= MEMORY_SHARE * memory_limit():
-            with node_lock(node_folder() / f"read-{folder_digest(folder)[:16]}.lock"):
-                _read(folder, parts)
-
-
 def memory_limit(proc: Path = Path("/proc/self/cgroup"), root: Path = Path("/sys/fs/cgroup")) -> int:
     """Bytes of memory that this process may use: the least limit of its cgroups, else the machine's memory."""
     limits = [int(psutil.virtual_memory().total)]
@@ -208,54 +202,17 @@ def memory_limit(proc: Path = Path("/proc/self/cgroup"), root: Path = Path("/sys
     return min(limits)
 
 
-def _copy(folder: Path, parts: dict[str, int], copy: Path) -> None:
-    partial = copy.with_name(f".{copy.name}.{secrets.token_hex(4)}.partial")
-    try:
-        for name, size in parts.items():
-            (partial / name).parent.mkdir(parents=True, exist_ok=True)
-            with (partial / name).open("wb") as file:
-                file.truncate(size)
-        _read(folder, parts, partial)
-        partial.rename(copy)
-    except OSError as problem:
-        shutil.rmtree(partial, ignore_errors=True)
-        raise EngineConfigError(
-            f"engine.stage_to: {problem}", "leave stage_to out, or mend the disk"
-        ) from None
-
-
-def _read(folder: Path, parts: dict[str, int], copy: Path | None = None) -> None:
-    """Read the files in several streams; with `copy`, write them into the files of the same size there."""
-
-    def read_piece(name: str, start: int, end: int) -> None:
-        with (
-            (folder / name).open("rb", buffering=0) as source,
-            (copy / name).open("r+b", buffering=0) if copy else nullcontext() as target,
-        ):
-            while start < end:
-                block = os.pread(source.fileno(), min(_BLOCK, end - start), start)
-                if not block:
-                    raise OSError(f"{folder / name} became shorter while it was read")
-                start += os.pwrite(target.fileno(), block, start) if target else len(block)
-
-    pieces = [(n, at, min(at + _PIECE, size)) for n, size in parts.items() for at in range(0, size, _PIECE)]
-    with ThreadPoolExecutor(STREAMS) as pool:
-        for future in [pool.submit(read_piece, *piece) for piece in pieces]:
-            future.result()
-
-
-def node_folder(inner: str = "") -> Path:
-    """A private folder of this user on the node's own disk, or a folder in it. Raises EngineConfigError."""
+def node_folder() -> Path:
+    """A private folder of this user on the node's own disk. Raises EngineConfigError."""
     folder = Path(tempfile.gettempdir()) / f"kgqa-{os.getuid()}"
     cure = "set TMPDIR to a folder of yours"
     try:
         folder.mkdir(mode=0o700, exist_ok=True)
         if folder.is_symlink() or folder.stat().st_uid != os.getuid():
             raise EngineConfigError(f"{folder} belongs to another user", cure)
-        (folder / inner).mkdir(mode=0o700, exist_ok=True)
     except OSError as problem:
         raise EngineConfigError(f"{folder}: {problem.strerror}", cure) from None
-    return folder / inner
+    return folder
 
 
 @contextmanager

@@ -29,6 +29,7 @@ from pydantic import Field
 
 from kgqa_hpc import __version__
 from kgqa_hpc.engines.engine import EngineInfo, EngineSettings, Finish, Request, Response
+from kgqa_hpc.engines.grammar import ebnf
 from kgqa_hpc.engines.mailbox import Mailbox
 from kgqa_hpc.engines.scripted_answers import Draw, free_text, value_for
 from kgqa_hpc.errors import EngineConfigError
@@ -43,9 +44,7 @@ class GpuModel(Settings):
     batch: int = Field(64, ge=1, description="Sequences decoded at the same time.")
     prefill_tokens_per_s: float = Field(0.0, ge=0, description="Speed of prefill; 0: no time.")
     decode_tokens_per_s: float = Field(0.0, ge=0, description="Decoding speed of a sequence; 0: no time.")
-    saturation: int = Field(
-        0, ge=0, description="Sequences that use the card fully; more share its speed; 0: no limit."
-    )
+    saturation: int = Field(0, ge=0, description="Sequences at full speed; more share it; 0: no limit.")
     prefix_hit: float = Field(0.0, ge=0, le=1, description="Share of the system message in the prefix cache.")
     jitter: float = Field(0.0, ge=0, le=1, description="Relative spread of durations.")
     per_request_s: float = Field(0.0, ge=0, description="Added to each request.")
@@ -205,10 +204,7 @@ class ScriptedEngine:
 
     def preflight(self, schemas: Sequence[Mapping[str, Any]]) -> None:
         for schema in schemas:
-            try:
-                value_for(schema, "", Draw(b""), 1.0)
-            except (KeyError, ValueError) as problem:
-                raise EngineConfigError(f"schema: no value for it: {problem}", "simplify it") from None
+            ebnf(schema)  # refuses what no other engine could serve
 
     def generate(self, mailbox: Mailbox) -> Iterator[Response]:
         batch: Batch[tuple[Request, bytes, Cost]] = Batch(self._config.latency)
@@ -289,11 +285,7 @@ class ScriptedEngine:
 def _key(model: str, request: Request) -> bytes:
     """32 bytes derived from the model's name, the messages and the seed."""
     messages = [[message["role"], message["content"]] for message in request.messages]
-    try:
-        content = orjson.dumps([model, request.seed, messages])
-    except TypeError:  # lone surrogates
-        content = repr((model, request.seed, messages)).encode("ascii", "backslashreplace")
-    return blake2b(content, digest_size=32).digest()
+    return blake2b(orjson.dumps([model, request.seed, messages]), digest_size=32).digest()
 
 
 def _unit(key: bytes, name: bytes) -> float:

@@ -102,7 +102,7 @@ class Draw:
 # A long text of the phrases in a fixed random order; a draw is a position in it, which is fast.
 _ORDER = Draw(b"passage")
 _PIECES = [f", {_ORDER.choose(_PHRASES)}" for _ in range(4096)]
-_PASSAGE = "".join(_PIECES)
+_PASSAGE = "".join(_PIECES) * 2  # a text may begin near the end of the first
 _PASSAGE_STARTS = tuple(accumulate((len(piece) for piece in _PIECES[:-1]), initial=0))
 
 
@@ -226,14 +226,9 @@ def _text(names: list[str], draw: Draw, low: int, high: int, openings: Sequence[
         start = draw.choose(openings).format(a=a, b=b)
     else:
         start = f"{b[:1].upper()}{b[1:]} is related to {a}"
-    start += _passage(draw.choose(_PASSAGE_STARTS), length - len(start) - 1)
+    position = draw.choose(_PASSAGE_STARTS)
+    start += _PASSAGE[position : position + max(length - len(start) - 1, 0)]
     return (start[: max(length - 1, 0)] + ("?" if openings else "."))[:length]
-
-
-def _passage(start: int, length: int) -> str:
-    """`length` characters of stock phrases, separated by commas."""
-    text = _PASSAGE[start : start + length] if length > 0 else ""
-    return text if len(text) >= length else text + _passage(0, length - len(text))
 
 
 def names_in(prompt: str) -> list[str]:

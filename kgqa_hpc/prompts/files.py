@@ -288,13 +288,14 @@ def read_front_matter(head: str, file: Path, folders: Folders) -> dict[str, Any]
         keys = [field.alias or name for name, field in FrontMatter.model_fields.items()]
         unknown = f"unknown key {key}{did_you_mean(key, keys)}"
         _refuse(file, head, key, unknown if error.type == "extra_forbidden" else f"{key}: {error.text}")
-    plain = front.model_dump(by_alias=True)
+    path = None
     if isinstance(front.schema_, str):
         path = folders.module(front.schema_, f"{file} line {_line_of(head, 'schema')}")
-        plain["schema"] = _mapping(read_text(path), path, 1)
-        for sentence in schema_problems(plain["schema"]):
-            raise PromptError(f"{path}: {sentence}", f"it is the schema of {file.name}; {_GUIDE}")
+        front = front.model_copy(update={"schema_": _mapping(read_text(path), path, 1)})
+    plain = front.model_dump(mode="json", by_alias=True)  # a date of YAML becomes a text
     for sentence in schema_problems(plain["schema"]):
+        if path is not None:
+            raise PromptError(f"{path}: {sentence}", f"it is the schema of {file.name}; {_GUIDE}")
         _refuse(file, head, "schema", sentence)
     if strangers := front.rename.keys() - plain["schema"]["properties"].keys():
         _refuse(file, head, "rename", f"rename: the schema has no field {min(strangers)}")

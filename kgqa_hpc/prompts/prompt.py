@@ -11,7 +11,6 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -117,12 +116,6 @@ def load_prompt(name: str, folder: str | Path | None = None, domain: str = DOMAI
     head, body, offset = split_front_matter(read_text(file), file)
     front = read_front_matter(head, file, folders)
     source = _with_words(_expand(body, file, offset, folders, (), {}), folders, file)
-    return _assembled(name, json.dumps(front, ensure_ascii=False), source, file)
-
-
-@lru_cache(maxsize=64)  # a run loads each of its prompts two or three times before it begins
-def _assembled(name: str, front_json: str, source: str, file: Path) -> Prompt:
-    front = json.loads(front_json)
     tree = parse(source, file)
     _check_layout(tree, file)
     template = compiled(tree)
@@ -132,7 +125,7 @@ def _assembled(name: str, front_json: str, source: str, file: Path) -> Prompt:
         raise PromptError(f"{file}: the system block: {problem}", "mend the template") from None
     return Prompt(
         name=name,
-        sha256=hashlib.sha256(f"{front_json}\n---\n{source}".encode()).hexdigest(),
+        sha256=hashlib.sha256(f"{json.dumps(front, ensure_ascii=False)}\n---\n{source}".encode()).hexdigest(),
         **{name: front[name] for name in _OF_HEAD},
         system=system,
         variables=frozenset(find_undeclared_variables(tree)) - GLOBALS,
@@ -194,9 +187,7 @@ def _expand(
 
 def _with_words(source: str, folders: Folders, file: Path) -> str:
     """Replace {{ domain.NAME }} by the words of the domain, which are part of the prompt's text and version."""
-    if not _WORD.search(source):
-        return source
-    words = folders.words()
+    words = folders.words() if _WORD.search(source) else {}
 
     def word(match: re.Match[str]) -> str:
         if match[1] not in words:

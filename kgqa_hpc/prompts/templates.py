@@ -59,21 +59,8 @@ def import_templates(file: Path, folder: Path, step: Kind = "generate") -> list[
     Template code in the texts is not executed but sent literally. Raises InputError, before any file is written, for a
     file that is no such object, or an existing prompt with another text.
     """
-    prompts = {folder / f"{name}.md": text for name, text in _prompts(file, step).items()}
-    for path, text in prompts.items():
-        if path.exists() and read_bytes(path) != text.encode():
-            raise InputError(f"{path} is there already and differs", "choose another folder with --to")
-    make_folder(folder)
-    for path, text in prompts.items():
-        write_file(path, text.encode())
-        load_prompt(path.stem, folder)
-    return list(prompts)
-
-
-def _prompts(file: Path, step: Kind) -> dict[str, str]:
-    texts = _texts(file)
+    texts, prompts = _texts(file), dict[Path, bytes]()
     published = step == "generate" and list(texts) == [str(number) for number in range(len(PUBLISHED))]
-    prompts: dict[str, str] = {}
     for number, (key, text) in enumerate(texts.items()):
         name = f"published_p{PUBLISHED[number]}" if published else key
         if not _NAME.fullmatch(name):
@@ -84,8 +71,15 @@ def _prompts(file: Path, step: Kind) -> dict[str, str]:
         source = json.dumps(file.name)[1:-1].replace(":", " ")
         head = _HEAD.format(file=source, key=key, step=step, schema=schema, rename=rename)
         literal = _CODE.sub('{{ "{" }}', text)  # every opening of template code is a string that prints it
-        prompts[name] = head + _BLOCKS.format(system=literal, user=variables)
-    return prompts
+        path = folder / f"{name}.md"
+        prompts[path] = (head + _BLOCKS.format(system=literal, user=variables)).encode()
+        if path.exists() and read_bytes(path) != prompts[path]:
+            raise InputError(f"{path} is there already and differs", "choose another folder with --to")
+    make_folder(folder)
+    for path, prompt in prompts.items():
+        write_file(path, prompt)
+        load_prompt(path.stem, folder)
+    return list(prompts)
 
 
 def _reading(location: str, step: Kind, text: str) -> tuple[str, str, str]:

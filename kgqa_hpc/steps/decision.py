@@ -59,9 +59,7 @@ class Decide(Settings):
     """Settings of the decision over the verdicts of several judges."""
 
     judges: list[str] | None = Field(None, description="Labels of the judges that count; default: all.")
-    rule: str = Field(
-        "all", description="all approve; majority; at_least a number; weighted; or one of a package."
-    )
+    rule: str = Field("all", description="all; majority; at_least a number; weighted; or one of a package.")
     at_least: int | None = Field(None, ge=1, description="at_least: judges that must approve.")
     weights: dict[str, Annotated[float, Field(gt=0)]] | None = Field(
         None, description="weighted: weight of each judge."
@@ -94,10 +92,6 @@ class Decision:
     judges: dict[str, Approves] = field(default_factory=dict)
     name: str = "all"
     rule: Callable[[Objections, Verdicts], bool] = all_approve
-
-    def complete(self, verdicts: Verdicts) -> bool:
-        """Whether all judges have answered."""
-        return bool(self.judges) and self.judges.keys() <= verdicts.keys()
 
     def reason(self, verdicts: Verdicts) -> str | None:
         """The reason why the item is rejected (the objections by judge); None when it is accepted.

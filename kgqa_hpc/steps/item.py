@@ -186,19 +186,16 @@ def checked(
     `before`: names of the item's annotations before the step; `entry`: the step's name in messages. Raises
     ExtensionError for any other return value than an outcome.
     """
+    cure = ""
     if not isinstance(outcome, Outcome):
-        raise ExtensionError(
-            f"{entry} returned {outcome!r:.80} on item {item.id}",
-            "return Done(), Ask(), Retry(reason, lost_as) or Reject(reason)",
-        )
+        cure = "return Done(), Ask(), Retry(reason, lost_as) or Reject(reason)"
+    elif isinstance(outcome, Retry) and outcome.lost_as not in ("invalid", "failed"):
+        cure = 'lost_as is "invalid" or "failed"'
+    if cure:
+        raise ExtensionError(f"{entry} returned {outcome!r:.80} on item {item.id}", cure)
     if isinstance(outcome, Retry | Reject) and not isinstance(outcome.reason, str):
-        raise ExtensionError(
-            f"{entry} gave the reason {outcome.reason!r:.80} on item {item.id}", "give a text"
-        )
-    if isinstance(outcome, Retry) and outcome.lost_as not in ("invalid", "failed"):
-        raise ExtensionError(
-            f"{entry} returned {outcome!r:.80} on item {item.id}", 'lost_as is "invalid" or "failed"'
-        )
+        reason = f"{entry} gave the reason {outcome.reason!r:.80} on item {item.id}"
+        raise ExtensionError(reason, "give a text")
     added = outcome.columns if isinstance(outcome, Done) else {}
     if problem := next(_unwritable(item, added), None):
         item.output, item.annotations, item.features, item.state, item.records = {}, {}, {}, {}, None

@@ -14,7 +14,6 @@ for a request, passes it the response, and acts on the outcome:
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
 from typing import Any, ClassVar, Literal
 
 from kgqa_hpc.anchors.anchor import AnchorKind, short_digest
@@ -183,22 +182,20 @@ class Step:
             id=f"{item.id}/{self._position(turn)}/{attempt}",
             messages=prompt.render(values),
             max_tokens=prompt.max_tokens,
-            temperature=self._temperature(prompt, attempt),
-            seed=self._seed(item, attempt, turn),
             schema=None if prompt.last_object else prompt.schema,
+            **self._sampling(item, attempt, turn),
         )
 
     def _position(self, turn: int) -> str:
         return f"{self.label}#{turn}" if turn else self.label
 
-    def _seed(self, item: Item, attempt: int, turn: int) -> int:
-        return seed_of(self.context.run_seed, item.id, self._position(turn), attempt)
-
-    def _temperature(self, prompt: Prompt, attempt: int) -> float:
-        if attempt:
-            return prompt.retry_temperature
-        temperature: float | None = self.settings.temperature
-        return prompt.temperature if temperature is None else temperature
+    def _sampling(self, item: Item, attempt: int, turn: int) -> dict[str, Any]:
+        """Seed and temperature of a request, as the trace of its answer has them too."""
+        prompt, temperature = self.prompt_at(turn), self.settings.temperature
+        if attempt or temperature is None:
+            temperature = prompt.retry_temperature if attempt else prompt.temperature
+        seed = seed_of(self.context.run_seed, item.id, self._position(turn), attempt)
+        return {"seed": seed, "temperature": temperature}
 
     def take(self, item: Item, response: Response, attempt: int, turn: int = 0) -> Outcome:
         """Process the response to `request(item, attempt, …)`. Raises no exception for any text of a model.
@@ -250,7 +247,8 @@ class Step:
         before = set(item.annotations)
         outcome = checked(method(item, *arguments), item, self._columns, before, self.entry)
         decision = self.context.decision
-        if isinstance(outcome, Done) and self.adds == "verdict" and decision.complete(item.verdicts):
+        judged = bool(decision.judges) and decision.judges.keys() <= item.verdicts.keys()
+        if isinstance(outcome, Done) and self.adds == "verdict" and judged:
             item.decided = True
             reason = decision.reason(item.verdicts)
             return Done() if reason is None else Reject(reason, decided=True)
@@ -272,8 +270,7 @@ class Step:
             **({"turn": turn} if turn else {}),
             "prompt": prompt.identity(),
             "engine": engine.provenance() if engine else {},
-            "seed": self._seed(item, attempt, turn),
-            "temperature": self._temperature(prompt, attempt),
+            **self._sampling(item, attempt, turn),
             "text": storable(self.kept_text(response.text)),
             **({"thought": storable(response.thought)} if response.thought else {}),
             "finish": response.finish,
@@ -287,7 +284,6 @@ class Step:
         }
 
 
-@lru_cache(maxsize=1 << 11)  # computed for the request, and again for the trace of its answer
 def seed_of(run_seed: int, item_id: str, step: str, attempt: int) -> int:
     """A seed of 31 bits, derived from run seed, item, step and attempt only."""
     return int.from_bytes(short_digest(f"{run_seed}/{item_id}/{step}/{attempt}", 4), "big") >> 1

@@ -70,17 +70,6 @@ def test_the_end_is_told_once_so_that_waiting_for_answers_does_not_spin() -> Non
     assert mailbox.wait(timeout=0.01) == ([], [])  # returns by its timeout, not at once for ever
 
 
-def test_what_piled_up_is_sent_before_the_engine_sleeps_and_not_before() -> None:
-    calls: list[int] = []
-    mailbox = Mailbox()
-    mailbox.before_sleep = lambda: calls.append(1)
-    mailbox.put([numbered(1)])
-    mailbox.wait()
-    assert calls == []
-    mailbox.wait(timeout=0.01)
-    assert calls == [1]
-
-
 def test_a_simple_engine_reads_request_after_request_and_a_cancel_drops_what_waits() -> None:
     mailbox = Mailbox.holding([numbered(n) for n in range(5)])
     got = []

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import multiprocessing
 import os
-import shutil
 import threading
 from multiprocessing.synchronize import Barrier, Event
 from pathlib import Path
@@ -20,8 +19,8 @@ from kgqa_hpc.engines.model_files import (
     is_whole,
     memory_limit,
     model_parts,
+    node_folder,
     public_name,
-    read_once,
     require_room,
     stage,
 )
@@ -69,12 +68,12 @@ def test_several_ranks_of_a_node_stage_one_copy(model: Path, local: Path) -> Non
 
 
 def _die_in_mid_copy(model: str, target: str, begun: Event) -> None:
-    def half(file: int, block: bytes, start: int) -> int:
+    def half(source: Path, target: Path) -> None:
+        target.write_bytes(source.read_bytes()[:10])
         begun.set()
         threading.Event().wait()
-        return 0
 
-    model_files.os.pwrite = half
+    model_files.shutil.copyfile = half
     stage(Path(model), target)
 
 
@@ -104,14 +103,10 @@ def test_a_place_that_is_none_or_too_small_is_refused_and_nothing_is_left_there(
     assert folders(local) == []
 
 
-def test_a_copy_made_in_pieces_is_the_model_and_one_that_lost_a_file_is_made_again(
-    model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(model_files, "_PIECE", 30_001)
-    monkeypatch.setattr(model_files, "_BLOCK", 1_000)
+def test_a_copy_is_the_model_and_one_that_lost_a_file_is_made_again(model: Path, local: Path) -> None:
     (model / "tokenizer.json").touch()
     for _ in range(2):
-        copy = stage(model, str(tmp_path))
+        copy = stage(model, str(local))
         for name in ("config.json", "model.safetensors", "tokenizer.json"):
             assert (copy / name).read_bytes() == (model / name).read_bytes()
         (copy / "model.safetensors").unlink()
@@ -153,42 +148,15 @@ def test_the_memory_of_a_job_is_the_least_limit_of_its_cgroups(tmp_path: Path, l
     assert memory_limit(proc, root) == 1_000_000
 
 
-def test_workers_take_turns_for_the_first_reading_only_and_never_in_a_foreign_lock_folder(
-    model: Path, local: Path, monkeypatch: pytest.MonkeyPatch
+def test_the_folder_of_a_nodes_locks_is_never_somebody_elses(
+    local: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(model_files.tempfile, "gettempdir", lambda: str(local))
-    read, inside, real = [], threading.Lock(), model_files._read
-    loading = threading.Barrier(4)
-
-    def read_all(folder: Path, parts: dict[str, int]) -> None:
-        assert inside.acquire(blocking=False), "two read at the same time"
-        real(folder, parts)
-        read.append(sorted(parts))
-        inside.release()
-
-    def load() -> None:
-        read_once(model)
-        loading.wait(PATIENCE_S)  # all load at the same time: none holds a lock now
-
-    monkeypatch.setattr(model_files, "_read", read_all)
-    threads = [threading.Thread(target=load) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(PATIENCE_S)
-    assert not loading.broken
-    assert read == [["config.json", "model.safetensors"]] * 4
-    monkeypatch.setattr(model_files, "memory_limit", lambda: 100_000)
-    read_once(model)
-    assert len(read) == 4, "the first files of a model larger than the memory would be evicted"
-    monkeypatch.setattr(model_files, "memory_limit", lambda: 10**9)
-    locks, elsewhere = local / f"kgqa-{os.getuid()}", local / "elsewhere"
-    shutil.rmtree(locks)
-    elsewhere.mkdir()  # a lock folder of somebody else is not used
-    locks.symlink_to(elsewhere)
-    read_once(model)
-    assert len(read) == 4
-    assert list(elsewhere.iterdir()) == []
+    assert node_folder().stat().st_mode & 0o777 == 0o700
+    node_folder().rename(local / "elsewhere")
+    (local / f"kgqa-{os.getuid()}").symlink_to(local / "elsewhere")
+    with pytest.raises(EngineConfigError, match="belongs to another user"):
+        node_folder()
 
 
 def test_a_model_is_a_folder_or_a_hub_id_of_the_cache_and_never_downloaded_in_a_job(

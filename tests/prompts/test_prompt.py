@@ -74,6 +74,13 @@ def test_an_installed_package_finds_its_own_copy(tmp_path, monkeypatch):
     assert load_prompt("p5").sha256 == expected.sha256
 
 
+def test_a_description_that_yaml_reads_as_a_date_is_a_text(tmp_path):
+    fields = "{answer: {type: string, maxLength: 9, description: 2026-11-28}}"
+    schema = f"{{type: object, properties: {fields}, required: [answer], additionalProperties: false}}"
+    prompt = load_prompt("own", own(tmp_path, GOOD.replace("modules/schema_qa.yaml", schema)))
+    assert prompt.schema["properties"]["answer"]["description"] == "2026-11-28"
+
+
 def test_what_cannot_be_read_is_refused(tmp_path):
     with pytest.raises(PromptError, match=r"prompt fliter: no such prompt, did you mean filter\?"):
         load_prompt("fliter")

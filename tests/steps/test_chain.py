@@ -6,11 +6,9 @@ from dataclasses import replace
 import pytest
 
 from kgqa_hpc.config import parse_config
-from kgqa_hpc.engines.engine import EngineInfo
 from kgqa_hpc.errors import PromptError
 from kgqa_hpc.prompts.files import shipped_prompts
-from kgqa_hpc.runs.chain import build_chain, set_engine
-from kgqa_hpc.steps.item import Item
+from kgqa_hpc.runs.chain import build_chain
 from kgqa_hpc.steps.step import Done, Reject, Retry
 
 QUESTION = "Which transporter, when defective, lets copper build up in the liver?"
@@ -93,13 +91,6 @@ def test_a_pair_is_accepted_if_both_parts_are_valid(item, chain, verdict_text, s
     )
 
 
-def test_an_item_goes_on_in_the_next_pass_where_the_last_left(item, chain, pair_text, verdict_text, stop):
-    chain[0].take(item, stop(pair_text()), 0)
-    later = Item.from_record(item.anchor, item.to_record())
-    assert chain[1].take(later, stop(verdict_text()), 0) == Done()
-    assert [entry["step"] for entry in later.trace] == ["generate", "judge"]
-
-
 def config(**prompts):
     data = {"engine": {"kind": "scripted"}, "prompts": prompts}
     data["passes"] = [{"name": "write", "steps": ["generate"]}, {"name": "check", "steps": ["judge"]}]
@@ -131,13 +122,6 @@ def test_a_prompt_must_serve_the_step_that_names_it(tmp_path, step, expected):
     with pytest.raises(PromptError) as caught:
         build_chain(config(folder=str(tmp_path)), "write")
     assert expected in caught.value.message
-
-
-def test_the_engine_may_be_known_later(item, stop):
-    (step,) = chain = build_chain(config(), "write")
-    set_engine(chain, EngineInfo("cpu", "2", "m.gguf"))
-    step.take(item, stop("nothing"), 0)
-    assert item.trace[0]["engine"]["model"] == "m.gguf"
 
 
 def test_edge_types_reach_the_prompt_by_the_source_unless_the_configuration_says_otherwise(item):

@@ -140,18 +140,7 @@ def test_words_of_graphs_are_told_from_words_of_anatomy(text, found):
     assert graph_words(text, "", ["Knowledge graph syndrome"]) == found
 
 
-def test_aliases_count_as_the_name_and_broken_lines_are_named(tmp_path):
-    table = tmp_path / "aliases.tsv"
-    table.write_text("Wilson disease\thepatolenticular degeneration\n", encoding="utf-8")
-    question = "Which gene is altered in hepatolenticular degeneration?"
-    assert check(question, GOOD[1])[1]["question_nodes"] == []
-    assert check(question, GOOD[1], aliases=str(table))[1]["question_nodes"] == [1]
-    table.write_text("one\ttwo\nthree\n", encoding="utf-8")
-    with pytest.raises(InputError, match="line 2"):
-        check(*GOOD, aliases=str(table))
-
-
-def test_synonyms_of_the_graph_count_as_the_name_beside_those_of_a_file(tmp_path):
+def test_synonyms_of_the_graph_and_aliases_of_a_file_count_as_the_name_and_broken_lines_are_named(tmp_path):
     table = tmp_path / "aliases.tsv"
     table.write_text("ATP7B\tWND\n", encoding="utf-8")
     synonyms = {"Wilson disease": ["Hepatolenticular degeneration", "The copper connection"]}
@@ -159,6 +148,7 @@ def test_synonyms_of_the_graph_count_as_the_name_beside_those_of_a_file(tmp_path
     question = "Which gene is altered in hepatolenticular degeneration, the copper connection?"
     for anchor, settings, found in (
         (ANCHOR, {}, ([], [], ["connection"])),
+        (ANCHOR, {"aliases": str(table)}, ([], [0], ["connection"])),
         (with_synonyms, {}, ([1], [], [])),
         (with_synonyms, {"aliases": str(table)}, ([1], [0], [])),
     ):
@@ -166,6 +156,9 @@ def test_synonyms_of_the_graph_count_as_the_name_beside_those_of_a_file(tmp_path
         assert (features["question_nodes"], features["answer_nodes"], features["graph_words"]) == found
     (leak, _) = check("Is it hepatolenticular degeneration?", "Wilson disease is it.", with_synonyms)
     assert leak == Reject("check: answer leak")
+    table.write_text("one\ttwo\nthree\n", encoding="utf-8")
+    with pytest.raises(InputError, match="line 2"):
+        check(*GOOD, aliases=str(table))
 
 
 def test_a_pair_of_an_anchor_without_nodes_is_checked_by_its_words_alone():

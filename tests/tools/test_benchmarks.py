@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from kgqa_hpc.steps.answer_json import SALVAGEABLE, Unparseable, parse_json
 from tests.by_path import load
 
 TOOLS = Path(__file__).resolve().parents[2] / "tools"
@@ -141,16 +140,8 @@ def test_mapping_to_a_synthetic_file_is_measured(tmp_path: Path, options: list[s
     assert "'mapped': 15" in said
 
 
-def test_every_family_reaches_the_limit_of_what_is_searched_and_an_exponent_is_that_of_times() -> None:
+def test_an_exponent_is_that_of_times() -> None:
     bench = load(TOOLS / "bench_answers.py")
-    for name, make in bench.FAMILIES.items():
-        text = make(bench.LONGEST)
-        assert 0.99 * SALVAGEABLE < len(text) <= SALVAGEABLE, name
-        try:
-            parse_json(text, bench.PAIR)
-        except Unparseable:
-            continue
-        assert name in ("an honest answer", "spaces around quotes"), f"{name} is not hostile"
     lengths = [1000, 2000, 4000, 8000, 16000]
     assert bench.exponent(lengths, [n * 1e-6 for n in lengths]) == pytest.approx(1)
     assert bench.exponent(lengths, [n * n * 1e-9 for n in lengths]) == pytest.approx(2)

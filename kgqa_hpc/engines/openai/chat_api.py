@@ -18,7 +18,7 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import AsyncIterator, Coroutine, Mapping
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 from urllib.parse import urlsplit, urlunsplit
 
@@ -56,29 +56,21 @@ _BROKE = re.compile(r"insufficient_quota|insufficient balance|payment required|b
 
 
 def parameters(schema: Schema) -> dict[Mode, dict[str, Any]]:
-    """The parameters that each mode adds to a request."""
+    """The parameters that each mode adds to a request. Raises EngineConfigError for a schema without a grammar."""
     form = {"name": "answer", "schema": as_sent(schema), "strict": True}
-    compiled = {"response_format": {"type": "json_schema", "json_schema": form}}
-    modes: dict[Mode, dict[str, Any]] = {
-        "grammar": compiled,
-        "gbnf": compiled,
-        "json_schema": compiled,
+    return {
+        "grammar": {"response_format": structural_tag(schema)},
+        "gbnf": {"grammar": ebnf(schema)},
+        "json_schema": {"response_format": {"type": "json_schema", "json_schema": form}},
         "json_object": {"response_format": {"type": "json_object"}},
         "none": {},
     }
-    # A schema that our grammar cannot express is compiled by the server.
-    with suppress(EngineConfigError):
-        modes["gbnf"] = {"grammar": ebnf(schema)}
-        modes["grammar"] = {"response_format": structural_tag(schema)}
-    return modes
 
 
 class ChatApi:
     """The API of one server. Used from one event loop at a time; `close` it there."""
 
-    def __init__(
-        self, url: str, settings: ChatSettings, *, timeout_s: float = 600.0, concurrency: int = 64
-    ) -> None:
+    def __init__(self, url: str, settings: ChatSettings, *, timeout_s: float = 600.0) -> None:
         try:
             import aiohttp
         except ImportError as problem:
@@ -86,7 +78,7 @@ class ChatApi:
                 f"the openai engine needs the package aiohttp: {problem}", "pip install 'kgqa_hpc[openai]'"
             ) from None
         self._aiohttp = aiohttp
-        self._settings, self._timeout_s, self._concurrency = settings, timeout_s, concurrency
+        self._settings, self._timeout_s = settings, timeout_s
         self._credentials = settings.credentials()
         self._redact = Redactor(settings.secret_names)
         self._session: aiohttp.ClientSession | None = None
@@ -101,20 +93,15 @@ class ChatApi:
         """The server's answer. Raises Trouble."""
         while True:
             sent = self.body(request, mode)
-            try:
-                data = orjson.dumps(sent)
-            except TypeError:  # lone surrogates
-                text = str(sent["messages"]).encode("utf-8", "replace").decode()
-                raise Trouble(f"the prompt holds what is no text: {one_line(text)}") from None
-            address = self.address("chat/completions")
-            async with self.reply("POST", address, self._timeout_s, data=data, headers=JSON) as reply:
+            address, options = self.address("chat/completions"), {"data": orjson.dumps(sent), "headers": JSON}
+            async with self.reply("POST", address, self._timeout_s, **options) as reply:
                 status, data = reply.status, await replies.read_body(reply)
                 if status != 200:
                     error = replies.read_error(data)
-                elif error := replies.inner_error(body := parse_json(data)):
-                    status = replies.status_of(error)
                 else:
-                    return self.answer(request, body, reply.headers)
+                    status, error = replies.inner_error(body := parse_json(data))
+                    if not error:
+                        return self.answer(request, body, reply.headers)
             words = self.words(error)
             if status in (400, 422) and self.dialect.learns(sent, error, words):
                 print(f"openai: {self.url} {words}; sent from now on: {self.dialect.learned}", flush=True)
@@ -241,7 +228,7 @@ class ChatApi:
             aiohttp = self._aiohttp
             loopback = urlsplit(self.url).hostname in {"localhost", "127.0.0.1", "::1"}
             self._session = aiohttp.ClientSession(
-                connector=aiohttp.TCPConnector(limit=self._concurrency, keepalive_timeout=30.0),
+                connector=aiohttp.TCPConnector(limit=0, keepalive_timeout=30.0),
                 timeout=aiohttp.ClientTimeout(total=None, sock_connect=min(self._timeout_s, 30.0)),
                 headers={"Accept-Encoding": "identity", **self._credentials},
                 # Requests to this machine must not go through a proxy of the environment.

@@ -64,10 +64,7 @@ class OpenAIEngine:
                 self._server = OwnServer(config)
                 config = self._server.settings
             self._config = config
-            self._apis = [
-                ChatApi(url, config, timeout_s=config.timeout_s, concurrency=config.concurrency)
-                for url in config.urls
-            ]
+            self._apis = [ChatApi(url, config, timeout_s=config.timeout_s) for url in config.urls]
             self._lanes = Lanes(len(self._apis), config.concurrency)
             patience = config.start_timeout_s if self._server else FOREIGN_PATIENCE_S
             self._agreement = Agreement(self._apis, config.structured, patience)

@@ -107,7 +107,8 @@ def read_answer(request: Request, body: Any) -> Response:
     names = ("prompt_tokens", "completion_tokens", "total_tokens")
     read, written, both = (count_of(usage.get(name)) for name in names)
     written = max(written, both - read)  # xAI and Gemini count thoughts only in the total
-    reused = count_of(_cached(usage))
+    cached = dict_of(usage.get("prompt_tokens_details")).get("cached_tokens")  # OpenAI, Moonshot, DeepSeek
+    reused = count_of(cached or usage.get("cached_tokens") or usage.get("prompt_cache_hit_tokens"))
 
     text = _text(content)
     # The thought is a field of its own, a part of the content (Mistral), or stands in the text before `</think>`.
@@ -139,32 +140,24 @@ def _text(content: Any) -> str:
     return content if isinstance(content, str) else ""
 
 
-def _cached(usage: Mapping[str, Any]) -> Any:
-    """The cached tokens of the prompt, where OpenAI, Moonshot or DeepSeek give them."""
-    details = dict_of(usage.get("prompt_tokens_details"))
-    return details.get("cached_tokens") or usage.get("cached_tokens") or usage.get("prompt_cache_hit_tokens")
-
-
 def dict_of(value: Any) -> dict[str, Any]:
     """The value if it is a JSON object, otherwise an empty one."""
     return value if isinstance(value, dict) else {}
 
 
-def inner_error(body: Any) -> Any:
-    """The error inside a reply of status 200 (OpenRouter, for a provider behind it), if there is one."""
+def inner_error(body: Any) -> tuple[int, Any]:
+    """Status and error inside a reply of status 200 (OpenRouter, for a provider behind it); 200 without an error.
+
+    An error that names no status has 502.
+    """
     choices = dict_of(body).get("choices")
-    if not choices:
-        return dict_of(body).get("error")
-    choice = dict_of(choices[0]) if isinstance(choices, list) else {}
-    if (reason := choice.get("finish_reason")) not in _BROKEN_OFF:
-        return None
-    return choice.get("error") or f"finish_reason {reason}"
-
-
-def status_of(error: Any) -> int:
-    """The status that an error names, otherwise 502."""
+    error = dict_of(body).get("error")
+    if choices:
+        choice = dict_of(choices[0]) if isinstance(choices, list) else {}
+        reason = choice.get("finish_reason")
+        error = (choice.get("error") or f"finish_reason {reason}") if reason in _BROKEN_OFF else None
     code = str(dict_of(error).get("code"))
-    return int(code) if _STATUS.fullmatch(code) else 502
+    return (int(code) if _STATUS.fullmatch(code) else 502) if error else 200, error
 
 
 def read_error(data: bytes) -> Any:

@@ -51,9 +51,7 @@ class OpenAIBatchSettings(ChatSettings):
         512, ge=1, le=50_000, description="Maximum requests in a batch; best runtime.shard_size."
     )
     batches: int = Field(8, ge=1, le=1000, description="Maximum simultaneous batches of a worker.")
-    gather_s: float = Field(
-        5.0, gt=0, description="Seconds without a new request until an incomplete batch is sent."
-    )
+    gather_s: float = Field(5.0, gt=0, description="Seconds without a request until a partial batch is sent.")
     poll_s: float = Field(60.0, gt=0, description="Seconds between queries of a batch.")
     away_s: float = Field(3600.0, gt=0, description="Seconds for which the server may be unreachable.")
 
@@ -124,12 +122,10 @@ class OpenAIBatchEngine:
         config = self._config
         looked = changed = time.monotonic()
         while self._waiting or self._asked or not mailbox.ended:
-            now = time.monotonic()
-            due = [looked + config.poll_s] if self._asked else []
-            gathered = now if mailbox.ended else changed + config.gather_s
-            due += [max(gathered, self._hold_until)] if self._waiting else []
-            timeout = max(min(due) - now, 0.01) if due else None
-            requests, _ = mailbox.wait(timeout)
+            pause = (
+                config.gather_s if self._waiting and time.monotonic() > self._hold_until else config.poll_s
+            )
+            requests, _ = mailbox.wait(pause if self._waiting or self._asked else None)
             waiting = mailbox.take_cancel()
             if waiting is not None:
                 for request in [*requests, *waiting, *self._waiting.values(), *self._asked.values()]:

@@ -33,10 +33,10 @@ def test_the_schema_reaches_the_engine_without_lengths_and_is_compiled_at_first(
     form = native.calls[-1].response_format
     assert form["type"] == "structural_tag"
     assert form["format"] == {"type": "grammar", "grammar": ebnf(LONG, bounded=False)}
-    with pytest.raises(EngineConfigError, match="cannot compile"):
+    with pytest.raises(EngineConfigError, match="no grammar for it"):
         engine.preflight([{"type": "nonsense"}])
     bad = ask(engine, [request("bad", schema={"type": "nonsense"})])["bad"]
-    assert (bad.error or "").startswith("invalid_request")
+    assert "no grammar for it" in (bad.error or "")
 
 
 def test_the_form_of_a_text_is_kept_by_lmdeploys_compiler(start: Start) -> None:

@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from kgqa_hpc.engines.engine import Request, Response
-from kgqa_hpc.engines.openai import agreement
 from kgqa_hpc.plugins.batch_api.engine import OpenAIBatchEngine, OpenAIBatchSettings
 from tests.engines.asking import BOOLEAN, an_object, answers_of, user
 from tests.plugins.batch_api.service import KEY, BatchService, batch_service
@@ -33,11 +32,6 @@ def ask(engine: OpenAIBatchEngine, number: int) -> dict[str, Response]:
 def assert_paid_once(service: BatchService, number: int) -> None:
     assert len(service.paid) == number
     assert set(service.paid.values()) == {1}
-
-
-@pytest.fixture(autouse=True)
-def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(agreement, "PAUSE_S", 0.01)
 
 
 @pytest.fixture
