@@ -107,19 +107,23 @@ class LmdeployEngine:
             mailbox.answer(response)
 
     async def _answer(self, request: Request) -> Response:
-        config, generation = self._config, self._generation(request)
+        config = self._config
         session = self._engine.session_mgr.get()
         session.epoch = self._engine.epoch  # `stop_all_session` aborts also what still waits for the batch
-        prepared = await self._engine.preprocess(  # removes the session of a request that it refuses
-            messages=list(request.messages),
-            session_id=session,
-            gen_config=generation,
-            chat_template_kwargs=config.template_kwargs,
-            reasoning_effort=config.reasoning_effort,
-        )
-        # A request longer than the context takes a code path of LMDeploy that has crashed (#4944).
-        room = config.session_len + config.thought_room - prepared.input_token_len
-        prepared.gen_config.max_new_tokens = min(prepared.gen_config.max_new_tokens, room)
+        try:
+            prepared = await self._engine.preprocess(
+                messages=list(request.messages),
+                session_id=session,
+                gen_config=self._generation(request),
+                chat_template_kwargs=config.template_kwargs,
+                reasoning_effort=config.reasoning_effort,
+            )
+            # A request longer than the context takes a code path of LMDeploy that has crashed (#4944).
+            room = config.session_len + config.thought_room - prepared.input_token_len
+            prepared.gen_config.max_new_tokens = min(prepared.gen_config.max_new_tokens, room)
+        except BaseException:
+            self._engine.session_mgr.remove(session)
+            raise
         pieces: list[str] = []
         last: Any = None
         async for last in self._engine.generate(prepared, stream_response=False):

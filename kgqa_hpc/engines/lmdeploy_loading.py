@@ -202,6 +202,11 @@ def load(settings: LmdeploySettings) -> tuple[Any, Path]:
         raise EngineConfigError(
             f"LMDeploy cannot load {public_name(settings.model)}: {words}", cure + without_node(words)
         ) from problem
+    if type(pipe.backend_config).__name__ != type(backend).__name__:
+        pipe.close()
+        raise EngineConfigError(
+            "LMDeploy fell back to its PyTorch engine", "engine.backend: pytorch allows it"
+        )
     return pipe, folder
 
 

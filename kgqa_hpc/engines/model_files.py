@@ -23,7 +23,7 @@ import psutil
 from kgqa_hpc.errors import EngineConfigError
 from kgqa_hpc.text.streams import read_bytes
 
-WEIGHTS = (".safetensors", ".bin", ".pth", ".pt", ".gguf", ".onnx", ".h5", ".msgpack")
+_WEIGHTS = (".safetensors", ".bin", ".pth", ".pt", ".gguf", ".onnx", ".h5", ".msgpack")
 _CACHED = re.compile(r"models--([^/]+)--([^/]+)/snapshots/")
 STREAMS = 8  # files at the same time; one stream takes 0.5-1 GB/s from a parallel file system
 # Largest share of the job's memory for a model in a tmpfs; the rest is for the workers that load it. Our choice.
@@ -114,7 +114,7 @@ def model_parts(folder: Path) -> dict[str, int]:
         name: path.stat().st_size
         for name, path in zip(names, files, strict=True)
         if name in weights
-        or not (name.endswith(WEIGHTS) or any(part.startswith(".") for part in Path(name).parts))
+        or not (name.endswith(_WEIGHTS) or any(part.startswith(".") for part in Path(name).parts))
     }
 
 

@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from kgqa_hpc.engines.engine import Generation, count_of
-from kgqa_hpc.engines.model_files import WEIGHTS, model_parts
 from kgqa_hpc.errors import EngineConfigError
 from kgqa_hpc.text.streams import read_bytes
 
@@ -82,8 +81,10 @@ def read_size(folder: Path) -> ModelSize | None:
     states = any("attention" not in kind or "linear" in kind for kind in kinds)
     if states or "full_attention_interval" in config or not (layers and heads and hidden):
         return None
-    weights = sum(size for name, size in model_parts(folder).items() if name.endswith(WEIGHTS))
-    widths = hidden, config.get("intermediate_size") or 4 * hidden, weights
+    # Some repositories hold the same weights in several formats.
+    patterns = ("model*.safetensors", "*.safetensors", "*.bin")
+    sizes = (sum(path.stat().st_size for path in folder.glob(pattern)) for pattern in patterns)
+    widths = hidden, config.get("intermediate_size") or 4 * hidden, next(filter(None, sizes), 0)
     if latent := count_of(config.get("kv_lora_rank")):
         return ModelSize(layers, 1, latent + count_of(config.get("qk_rope_head_dim")), *widths, vectors=1)
     kv_heads, head_size = config.get("num_key_value_heads") or heads, config.get("head_dim")
