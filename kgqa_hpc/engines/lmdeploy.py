@@ -1,7 +1,7 @@
 """The LMDeploy engine (LMDeploy 0.18): one GPU (or `tp` of them) per worker, with a full batch at all times.
 
 Each request is a coroutine on LMDeploy's event loop. Besides the batch in the engine, some requests are tokenised
-ahead; LMDeploy lets the next of them into the batch with each completed answer, so no request waits for a slower one.
+ahead; each completed answer lets the next of them into the batch, so no request waits for a slower one.
 tests/engines/lmdeploy runs the real LMDeploy with a stand-in for its native engine; speed needs a GPU.
 """
 
@@ -49,6 +49,8 @@ class LmdeployEngine:
         batch = int(self._pipe.backend_config.max_batch_size)
         self._engine = self._pipe.async_engine
         self._loop: asyncio.AbstractEventLoop = self._pipe.internal_thread.loop
+        self._slots = asyncio.Semaphore(batch)
+        self._waiting: set[asyncio.Task[None]] = set()
         self._failures = 0
         self._sampling = sampling_of(config.model, config.thinking, config.generation)
         self.progress = 0  # ticks of LMDeploy's scheduler and tokens of finished answers
@@ -82,19 +84,21 @@ class LmdeployEngine:
             mailbox,
             self.info.window,
             begin=lambda r: asyncio.run_coroutine_threadsafe(self._serve(r, mailbox), self._loop),
-            abort=lambda: asyncio.run_coroutine_threadsafe(self._engine.stop_all_session(), self._loop),
+            abort=lambda: asyncio.run_coroutine_threadsafe(self._stop_all(), self._loop),
         )
 
     def close(self) -> None:
         if self._pipe is not None:
             self._ticking.cancel()
-            asyncio.run_coroutine_threadsafe(self._engine.stop_all_session(), self._loop).result()
+            asyncio.run_coroutine_threadsafe(self._stop_all(), self._loop).result()
             self._pipe.close()
             self._pipe = None
 
     async def _serve(self, request: Request, mailbox: Mailbox) -> None:
         try:
             response = await self._answer(request)
+        except asyncio.CancelledError:
+            response = Response(request.id, "", "abort")
         except Exception as problem:  # noqa: BLE001 - an error of one request is its answer
             code = getattr(getattr(problem, "code", None), "value", type(problem).__name__)
             self._failures += code not in _REQUESTS_FAULT
@@ -109,7 +113,6 @@ class LmdeployEngine:
     async def _answer(self, request: Request) -> Response:
         config = self._config
         session = self._engine.session_mgr.get()
-        session.epoch = self._engine.epoch  # `stop_all_session` aborts also what still waits for the batch
         try:
             prepared = await self._engine.preprocess(
                 messages=list(request.messages),
@@ -121,14 +124,28 @@ class LmdeployEngine:
             # A request longer than the context takes a code path of LMDeploy that has crashed (#4944).
             room = config.session_len + config.thought_room - prepared.input_token_len
             prepared.gen_config.max_new_tokens = min(prepared.gen_config.max_new_tokens, room)
+            # Wait for a slot in the batch; only here may a request be cancelled without LMDeploy.
+            task = asyncio.current_task()
+            assert task is not None
+            self._waiting.add(task)
+            try:
+                await self._slots.acquire()
+            finally:
+                self._waiting.discard(task)
         except BaseException:
             self._engine.session_mgr.remove(session)
             raise
+        try:
+            return await self._collect(request, prepared)
+        finally:
+            self._slots.release()
+
+    async def _collect(self, request: Request, prepared: Any) -> Response:
         pieces: list[str] = []
         last: Any = None
         async for last in self._engine.generate(prepared, stream_response=False):
             pieces.append(last.response)
-        if request.schema is not None and config.guided and prepared.gen_config.response_format is None:
+        if request.schema is not None and self._config.guided and prepared.gen_config.response_format is None:
             raise RuntimeError("LMDeploy dropped the schema of this request (its log says why)")
         thought, text = "", "".join(pieces)
         if self._thought is not None:
@@ -143,7 +160,7 @@ class LmdeployEngine:
             last.input_token_len,
             last.generate_token_len,
             last.cached_tokens or 0,
-            thought=thought if config.keep_thoughts else "",
+            thought=thought if self._config.keep_thoughts else "",
         )
 
     def _generation(self, request: Request) -> Any:
@@ -181,6 +198,11 @@ class LmdeployEngine:
             **self._config.template_kwargs,
         )
         return marks.after(prompt)
+
+    async def _stop_all(self) -> None:
+        for task in list(self._waiting):
+            task.cancel()
+        await self._engine.stop_all_session()
 
     async def _watch_scheduler(self) -> None:
         """Count the scheduler's ticks as progress, and log the state of the batch every minute."""
