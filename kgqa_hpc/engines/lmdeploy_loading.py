@@ -15,7 +15,7 @@ from pydantic import Field, field_validator, model_validator
 
 from kgqa_hpc.engines.clean import without_node
 from kgqa_hpc.engines.engine import EngineSettings, Generation, with_model_path
-from kgqa_hpc.engines.model_files import find_model, public_name, stage
+from kgqa_hpc.engines.model_files import find_model, public_name, read_once, stage
 from kgqa_hpc.engines.models import (
     SEQUENCE_TOKENS,
     SHARED_TOKENS,
@@ -195,6 +195,7 @@ def load(settings: LmdeploySettings) -> tuple[Any, Path]:
         logging.getLogger("lmdeploy").addFilter(lambda log: "duplicate bos token" not in str(log.msg))
         # LMDeploy's tokenizer for gpt-oss drops the marks between thought and answer, and downloads a vocabulary.
         tokenizer.GptOssTokenizer = tokenizer.HuggingFaceTokenizer
+        read_once(local)
         pipe = lmdeploy.pipeline(str(local), backend_config=backend, log_level="WARNING")
     except (Exception, SystemExit) as problem:  # checks of LMDeploy's PyTorch backend end with exit(1)
         words = f"{type(problem).__name__}: {problem}"

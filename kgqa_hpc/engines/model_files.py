@@ -1,7 +1,8 @@
 """A model's files: where they lie, which of them loading needs, and their copy on the node that loads them.
 
 Images run without a network (HF_HUB_OFFLINE=1), so a hub id is looked up in the cache; a missing model is reported
-before a GPU is used. With `stage_to` the first worker of a node copies the model to the node's own disk.
+before a GPU is used. A model is copied to the node's own disk (`stage_to`) or read once into the node's memory. Workers
+of a node take turns for the first reading alone; from then on the page cache serves them all at once.
 """
 
 import fcntl
@@ -15,7 +16,7 @@ import shutil
 import tempfile
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import psutil
@@ -150,17 +151,7 @@ def stage(folder: Path, target: str) -> Path:
         if not is_whole(copy, parts):  # no copy yet, or one that lost files, as cleaners of /tmp delete them
             shutil.rmtree(copy, ignore_errors=True)
             require_room(copy.parent, sum(parts.values()))
-            partial = copy.with_name(f".{copy.name}.{secrets.token_hex(4)}.partial")
-            try:
-                for name in parts:
-                    (partial / name).parent.mkdir(parents=True, exist_ok=True)
-                with ThreadPoolExecutor(STREAMS) as pool:
-                    list(pool.map(lambda name: shutil.copyfile(folder / name, partial / name), parts))
-                partial.rename(copy)
-            except OSError as problem:
-                shutil.rmtree(partial, ignore_errors=True)
-                cure = "leave stage_to out, or mend the disk"
-                raise EngineConfigError(f"engine.stage_to: {problem}", cure) from None
+            _copy(folder, parts, copy)
     return copy
 
 
@@ -188,6 +179,19 @@ def require_room(base: Path, size: int) -> None:
         )
 
 
+def read_once(folder: Path) -> None:
+    """Read the model's files into the node's page cache, by the first process that loads it; the others wait.
+
+    A model larger than the memory is not read: its first files would be evicted before they are loaded. Nor is any
+    model read where another user owns the folder of the locks.
+    """
+    parts = model_parts(folder)
+    with suppress(EngineConfigError):
+        if sum(parts.values()) <= MEMORY_SHARE * memory_limit():
+            with node_lock(node_folder() / f"read-{folder_digest(folder)[:16]}.lock"):
+                _read(folder, parts)
+
+
 def memory_limit(proc: Path = Path("/proc/self/cgroup"), root: Path = Path("/sys/fs/cgroup")) -> int:
     """Bytes of memory that this process may use: the least limit of its cgroups, else the machine's memory."""
     limits = [int(psutil.virtual_memory().total)]
@@ -202,17 +206,39 @@ def memory_limit(proc: Path = Path("/proc/self/cgroup"), root: Path = Path("/sys
     return min(limits)
 
 
-def node_folder() -> Path:
-    """A private folder of this user on the node's own disk. Raises EngineConfigError."""
+def _copy(folder: Path, parts: dict[str, int], copy: Path) -> None:
+    partial = copy.with_name(f".{copy.name}.{secrets.token_hex(4)}.partial")
+    try:
+        for name in parts:
+            (partial / name).parent.mkdir(parents=True, exist_ok=True)
+        _read(folder, parts, partial)
+        partial.rename(copy)
+    except OSError as problem:
+        shutil.rmtree(partial, ignore_errors=True)
+        raise EngineConfigError(
+            f"engine.stage_to: {problem}", "leave stage_to out, or mend the disk"
+        ) from None
+
+
+def _read(folder: Path, parts: dict[str, int], copy: Path | None = None) -> None:
+    """Read the files, several at once; with `copy`, write them there."""
+    targets = [copy / name if copy else Path(os.devnull) for name in parts]
+    with ThreadPoolExecutor(STREAMS) as pool:
+        list(pool.map(shutil.copyfile, [folder / name for name in parts], targets))
+
+
+def node_folder(inner: str = "") -> Path:
+    """A private folder of this user on the node's own disk, or a folder in it. Raises EngineConfigError."""
     folder = Path(tempfile.gettempdir()) / f"kgqa-{os.getuid()}"
     cure = "set TMPDIR to a folder of yours"
     try:
         folder.mkdir(mode=0o700, exist_ok=True)
         if folder.is_symlink() or folder.stat().st_uid != os.getuid():
             raise EngineConfigError(f"{folder} belongs to another user", cure)
+        (folder / inner).mkdir(mode=0o700, exist_ok=True)
     except OSError as problem:
         raise EngineConfigError(f"{folder}: {problem.strerror}", cure) from None
-    return folder
+    return folder / inner
 
 
 @contextmanager

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import multiprocessing
 import os
+import shutil
 import threading
 from multiprocessing.synchronize import Barrier, Event
 from pathlib import Path
@@ -19,8 +20,8 @@ from kgqa_hpc.engines.model_files import (
     is_whole,
     memory_limit,
     model_parts,
-    node_folder,
     public_name,
+    read_once,
     require_room,
     stage,
 )
@@ -148,15 +149,42 @@ def test_the_memory_of_a_job_is_the_least_limit_of_its_cgroups(tmp_path: Path, l
     assert memory_limit(proc, root) == 1_000_000
 
 
-def test_the_folder_of_a_nodes_locks_is_never_somebody_elses(
-    local: Path, monkeypatch: pytest.MonkeyPatch
+def test_workers_take_turns_for_the_first_reading_only_and_never_in_a_foreign_lock_folder(
+    model: Path, local: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(model_files.tempfile, "gettempdir", lambda: str(local))
-    assert node_folder().stat().st_mode & 0o777 == 0o700
-    node_folder().rename(local / "elsewhere")
-    (local / f"kgqa-{os.getuid()}").symlink_to(local / "elsewhere")
-    with pytest.raises(EngineConfigError, match="belongs to another user"):
-        node_folder()
+    read, inside, real = [], threading.Lock(), model_files._read
+    loading = threading.Barrier(4)
+
+    def read_all(folder: Path, parts: dict[str, int]) -> None:
+        assert inside.acquire(blocking=False), "two read at the same time"
+        real(folder, parts)
+        read.append(sorted(parts))
+        inside.release()
+
+    def load() -> None:
+        read_once(model)
+        loading.wait(PATIENCE_S)  # all load at the same time: none holds a lock now
+
+    monkeypatch.setattr(model_files, "_read", read_all)
+    threads = [threading.Thread(target=load) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(PATIENCE_S)
+    assert not loading.broken
+    assert read == [["config.json", "model.safetensors"]] * 4
+    monkeypatch.setattr(model_files, "memory_limit", lambda: 100_000)
+    read_once(model)
+    assert len(read) == 4, "the first files of a model larger than the memory would be evicted"
+    monkeypatch.setattr(model_files, "memory_limit", lambda: 10**9)
+    locks, elsewhere = local / f"kgqa-{os.getuid()}", local / "elsewhere"
+    shutil.rmtree(locks)
+    elsewhere.mkdir()  # a lock folder of somebody else is not used
+    locks.symlink_to(elsewhere)
+    read_once(model)
+    assert len(read) == 4
+    assert list(elsewhere.iterdir()) == []
 
 
 def test_a_model_is_a_folder_or_a_hub_id_of_the_cache_and_never_downloaded_in_a_job(

@@ -65,8 +65,7 @@ class OwnServer:
         command = settings.command or []
         for key, value in values.items():
             command = [word.replace(f"{{{key}}}", value) for word in command]
-        cache = node_folder() / "servers"
-        cache.mkdir(exist_ok=True)
+        cache = node_folder("servers")
         caches = {variable: str(cache / folder) for variable, folder in CACHES.items()}
         with turn_to_start(command, cache):
             words = [word.replace("{port}", str(self._port)) for word in command]
