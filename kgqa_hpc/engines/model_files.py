@@ -16,7 +16,7 @@ import shutil
 import tempfile
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 
 import psutil
@@ -26,7 +26,9 @@ from kgqa_hpc.text.streams import read_bytes
 
 _WEIGHTS = (".safetensors", ".bin", ".pth", ".pt", ".gguf", ".onnx", ".h5", ".msgpack")
 _CACHED = re.compile(r"models--([^/]+)--([^/]+)/snapshots/")
-STREAMS = 8  # files at the same time; one stream takes 0.5-1 GB/s from a parallel file system
+STREAMS = 8  # one stream takes 0.5-1 GB/s from a parallel file system
+_PIECE = 256 << 20  # bytes that one stream takes of a file
+_BLOCK = 8 << 20
 # Largest share of the job's memory for a model in a tmpfs; the rest is for the workers that load it. Our choice.
 MEMORY_SHARE = 0.75
 _IN_MEMORY = {"tmpfs", "ramfs"}
@@ -209,8 +211,10 @@ def memory_limit(proc: Path = Path("/proc/self/cgroup"), root: Path = Path("/sys
 def _copy(folder: Path, parts: dict[str, int], copy: Path) -> None:
     partial = copy.with_name(f".{copy.name}.{secrets.token_hex(4)}.partial")
     try:
-        for name in parts:
+        for name, size in parts.items():
             (partial / name).parent.mkdir(parents=True, exist_ok=True)
+            with (partial / name).open("wb") as file:
+                file.truncate(size)
         _read(folder, parts, partial)
         partial.rename(copy)
     except OSError as problem:
@@ -221,10 +225,23 @@ def _copy(folder: Path, parts: dict[str, int], copy: Path) -> None:
 
 
 def _read(folder: Path, parts: dict[str, int], copy: Path | None = None) -> None:
-    """Read the files, several at once; with `copy`, write them there."""
-    targets = [copy / name if copy else Path(os.devnull) for name in parts]
+    """Read the files in several streams; with `copy`, write them into the files of the same size there."""
+
+    def read_piece(name: str, start: int, end: int) -> None:
+        with (
+            (folder / name).open("rb", buffering=0) as source,
+            (copy / name).open("r+b", buffering=0) if copy else nullcontext() as target,
+        ):
+            while start < end:
+                block = os.pread(source.fileno(), min(_BLOCK, end - start), start)
+                if not block:
+                    raise OSError(f"{folder / name} became shorter while it was read")
+                start += os.pwrite(target.fileno(), block, start) if target else len(block)
+
+    pieces = [(n, at, min(at + _PIECE, size)) for n, size in parts.items() for at in range(0, size, _PIECE)]
     with ThreadPoolExecutor(STREAMS) as pool:
-        list(pool.map(shutil.copyfile, [folder / name for name in parts], targets))
+        for future in [pool.submit(read_piece, *piece) for piece in pieces]:
+            future.result()
 
 
 def node_folder(inner: str = "") -> Path:

@@ -69,12 +69,12 @@ def test_several_ranks_of_a_node_stage_one_copy(model: Path, local: Path) -> Non
 
 
 def _die_in_mid_copy(model: str, target: str, begun: Event) -> None:
-    def half(source: Path, target: Path) -> None:
-        target.write_bytes(source.read_bytes()[:10])
+    def half(file: int, block: bytes, start: int) -> int:
         begun.set()
         threading.Event().wait()
+        return 0
 
-    model_files.shutil.copyfile = half
+    model_files.os.pwrite = half
     stage(Path(model), target)
 
 
@@ -104,10 +104,14 @@ def test_a_place_that_is_none_or_too_small_is_refused_and_nothing_is_left_there(
     assert folders(local) == []
 
 
-def test_a_copy_is_the_model_and_one_that_lost_a_file_is_made_again(model: Path, local: Path) -> None:
+def test_a_copy_made_in_pieces_is_the_model_and_one_that_lost_a_file_is_made_again(
+    model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(model_files, "_PIECE", 30_001)
+    monkeypatch.setattr(model_files, "_BLOCK", 1_000)
     (model / "tokenizer.json").touch()
     for _ in range(2):
-        copy = stage(model, str(local))
+        copy = stage(model, str(tmp_path))
         for name in ("config.json", "model.safetensors", "tokenizer.json"):
             assert (copy / name).read_bytes() == (model / name).read_bytes()
         (copy / "model.safetensors").unlink()
