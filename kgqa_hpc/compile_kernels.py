@@ -6,7 +6,6 @@ runs on other machines, set NUMBA_CPU_NAME=generic both here and at run time.
 """
 
 import numpy as np
-import pyarrow as pa
 
 from kgqa_hpc.anchors.anchor import Source
 from kgqa_hpc.anchors.routes import Routes
@@ -26,13 +25,10 @@ from kgqa_hpc.kg.graph import KnowledgeGraph
 
 def compile_kernels() -> None:
     """Run every kernel once with each combination of argument types, so that numba compiles it."""
-    # Id tables, statistics of a whole graph, paths.
-    ids = pa.array(map(str, range(40_000)), pa.large_string())  # so many that the table grows
-    kernels.Interner().pairs(ids, ids)
+    # Whole graphs, paths.
     ends = np.arange(3, dtype=np.int32)
     rows = kernels.simple_csr(4, ends, ends + np.int32(1))
     kernels.k_core(*rows, 1)
-    kernels.components(*rows)
     PathSpace([Layer.build(4, ends, ends + np.int32(1))] * EXACT).total()
     names, types = np.array(list("abcd"), object), np.zeros(4, np.int32)
     graph = KnowledgeGraph(names, names, types, ("x",), ends, ends + np.int32(1), types[:3], ("r",))

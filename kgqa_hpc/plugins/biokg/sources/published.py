@@ -24,6 +24,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
+from itertools import chain
 from pathlib import Path
 from typing import Any, Literal
 
@@ -137,18 +138,18 @@ class PrimeKg:
 
     def read(self, settings: PrimeKgSettings) -> KnowledgeGraph:
         """The graph of kg.csv; nodes in the order in which its rows name them."""
-        from kgqa_hpc.kg.kernels import Interner  # its compiler loads slowly
-
         path, kind = Path(settings.path), settings.edge_type
-        assembly, interner = Assembly(settings), Interner()
+        assembly, declared = Assembly(settings), set[str]()
         columns = [f"{side}_{column}" for column in _END for side in "xy"]
         for rows in read_table(path, CSV, [*columns, kind]):
             # Positions of new nodes in the rows, as 2 * row + (1 for the right end), ascending
-            before = len(interner)
-            codes = np.stack(interner.pairs(rows["x_index"], rows["y_index"]), axis=1).ravel()
-            fresh = np.flatnonzero(codes >= before)
-            _, first_rows = np.unique(codes[fresh], return_index=True)
-            _add_nodes(assembly, rows, fresh[np.sort(first_rows)])
+            pairs = zip(rows["x_index"].to_pylist(), rows["y_index"].to_pylist(), strict=True)
+            fresh = []
+            for position, node in enumerate(chain.from_iterable(pairs)):
+                if node not in declared:
+                    declared.add(node)
+                    fresh.append(position)
+            _add_nodes(assembly, rows, np.array(fresh, np.int64))
             assembly.edges(rows.file, rows["x_index"], rows["y_index"], rows[kind], rows.line_of)
         graph = assembly.finish({"source": self.name, "files": path.name, "licence": self.licence})
         return graph if settings.mirrored == "keep" else graph.with_edges(_first_of_mirrored(graph))
