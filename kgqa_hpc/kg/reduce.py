@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kgqa_hpc.errors import EmptyGraphError
-from kgqa_hpc.kg.graph import KnowledgeGraph, Mask, counts_by_name, of_types
+from kgqa_hpc.kg.graph import KnowledgeGraph, Mask, components, counts_by_name, k_core, of_types, simple_csr
 from kgqa_hpc.kg.relations import Int64
 
 if TYPE_CHECKING:
@@ -100,8 +100,6 @@ def reduce_to(graph: KnowledgeGraph, limits: GraphConfig) -> Reduction:
     Raises EmptyGraphError when no node or no edge between two nodes is left, InputError for an edge type or a
     node type that the graph does not have.
     """
-    from kgqa_hpc.kg.kernels import simple_csr  # its compiler loads slowly
-
     unwanted = of_types("exclude_edge_types", limits.exclude_edge_types, graph.edge_type, graph.edge_types)
     typed = ~of_types(
         "exclude_node_types", limits.exclude_node_types or (), graph.node_type, graph.node_types
@@ -153,8 +151,6 @@ def _connected(graph: KnowledgeGraph, limits: GraphConfig) -> tuple[KnowledgeGra
     """Select the k-core, then the largest component; returns the graph, the previous positions of its nodes,
     and the numbers of nodes that the two steps dropped.
     """
-    from kgqa_hpc.kg.kernels import components, k_core
-
     origins = np.arange(graph.num_nodes)
     lost = [0, 0]
     if limits.k_core is not None:

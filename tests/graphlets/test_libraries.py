@@ -14,7 +14,7 @@ import kgqa_hpc
 from kgqa_hpc.errors import InputError
 from kgqa_hpc.graphlets.ordered_graph import csr_of_graph, order_graph
 from kgqa_hpc.graphlets.sample import sample_graphlets
-from kgqa_hpc.kg.kernels import simple_csr
+from kgqa_hpc.kg.graph import simple_csr
 
 pairs = st.lists(st.tuples(st.integers(0, 39), st.integers(0, 39)), max_size=300)
 

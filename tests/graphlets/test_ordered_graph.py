@@ -9,7 +9,7 @@ from kgqa_hpc.errors import InputError
 from kgqa_hpc.graphlets import sample_by_rank
 from kgqa_hpc.graphlets.ordered_graph import list_triangles, order_graph
 from kgqa_hpc.graphlets.sample_by_rank import Scratches, count_by_enumeration, cut_units
-from kgqa_hpc.kg.kernels import simple_csr
+from kgqa_hpc.kg.graph import simple_csr
 from kgqa_hpc.threads import Workers
 
 pairs = st.lists(st.tuples(st.integers(0, 39), st.integers(0, 39)), max_size=300)
