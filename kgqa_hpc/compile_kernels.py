@@ -9,7 +9,7 @@ import numpy as np
 
 from kgqa_hpc.anchors.anchor import Source
 from kgqa_hpc.anchors.routes import Routes
-from kgqa_hpc.anchors.simple_paths import EXACT, Layer, PathSpace
+from kgqa_hpc.anchors.simple_paths import EXACT, PathSpace
 from kgqa_hpc.graphlets.balance import cap_nodes
 from kgqa_hpc.graphlets.choose_method import Costs
 from kgqa_hpc.graphlets.count import PASSES, copy_counts, induced_counts
@@ -26,7 +26,7 @@ def compile_kernels() -> None:
     """Run every kernel once with each combination of argument types, so that numba compiles it."""
     # Paths.
     ends = np.arange(3, dtype=np.int32)
-    PathSpace([Layer.build(4, ends, ends + np.int32(1))] * EXACT).total()
+    PathSpace([simple_csr(4, ends, ends + np.int32(1), directed=True)] * EXACT).total()
     names, types = np.array(list("abcd"), object), np.zeros(4, np.int32)
     graph = KnowledgeGraph(names, names, types, ("x",), ends, ends + np.int32(1), types[:3], ("r",))
     routes = Routes(Source(graph))
