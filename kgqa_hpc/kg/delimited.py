@@ -150,10 +150,8 @@ class DelimitedFile:
         quotes = Counter[str]()
         source: _Counting | None = _Counting(stream, self.dialect.quote, quotes)
         in_use = weakref.ref(source)
-        batches: Iterator[pa.RecordBatch] | None = None
         try:
-            batches = pa.csv.open_csv(source, **self._options(names, columns))
-            for batch in batches:
+            for batch in pa.csv.open_csv(source, **self._options(names, columns)):
                 yield pa.Table.from_batches([batch])
         except pa.ArrowInvalid as problem:
             self._refuse_malformed(len(names))
@@ -162,7 +160,7 @@ class DelimitedFile:
                 raise GraphFormatError(f"{self.file}: {problem_text}", "is it the right file?") from None
             raise GraphFormatError(f"{self.file}: cannot be parsed: {problem}") from None
         finally:
-            source = batches = None
+            source = None
             until = time.monotonic() + RELEASE_SECONDS
             while in_use() is not None and time.monotonic() < until:
                 time.sleep(0.001)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Literal, NamedTuple
 from urllib.parse import quote
 
@@ -92,20 +93,17 @@ class RelationIndex:
         edge = self.edges[np.arange(count.sum()) + np.repeat(begin - offset, count)]
         # Relations with equal pair, order of nodes and edge are equal, so each is built once.
         shape = 2 * pair + (a > b)[hit]
-        kinds, kind = np.unique(np.repeat(shape, count) * (2 * len(self.types)) + edge, return_inverse=True)
+        codes = 2 * len(self.types)
+        kinds, kind = np.unique(np.repeat(shape, count) * codes + edge, return_inverse=True)
         relations = np.empty(len(kinds), dtype=object)
-        for position, (shape_code, edge_code) in enumerate(
-            zip(*np.divmod(kinds, 2 * len(self.types)), strict=True)
-        ):
+        for position, (shape_code, edge_code) in enumerate(divmod(k, codes) for k in kinds.tolist()):
             i, j = int(low_column[shape_code // 2]), int(high_column[shape_code // 2])
             backwards = shape_code % 2 != edge_code % 2
             relations[position] = Relation(*((j, i) if backwards else (i, j)), self.types[edge_code >> 1])
         flat = relations[kind].tolist()
         ends = np.cumsum(np.bincount(row, weights=count, minlength=len(nodes))).astype(np.int64)
-        row_start = 0
-        for last in ends.tolist():
-            yield tuple(flat[row_start:last])
-            row_start = last
+        for start, end in pairwise([0, *ends.tolist()]):
+            yield tuple(flat[start:end])
 
 
 def first_of_runs(values: npt.NDArray[np.integer]) -> npt.NDArray[np.bool_]:
