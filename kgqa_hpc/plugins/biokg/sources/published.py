@@ -38,7 +38,6 @@ from kgqa_hpc.errors import GraphFormatError, InputError
 from kgqa_hpc.kg.assemble import Assembly
 from kgqa_hpc.kg.delimited import CSV, TSV, Rows
 from kgqa_hpc.kg.graph import KnowledgeGraph
-from kgqa_hpc.kg.relations import first_of_runs
 from kgqa_hpc.kg.settings import Files, SourceSettings, listed
 from kgqa_hpc.kg.sources.csv import add_triples
 from kgqa_hpc.kg.tables import Buffer, constant, read_table
@@ -167,13 +166,11 @@ def _add_nodes(assembly: Assembly, rows: Rows, positions: npt.NDArray[np.int64])
 
 
 def _first_of_mirrored(graph: KnowledgeGraph) -> npt.NDArray[np.bool_]:
-    low = np.minimum(graph.edge_source, graph.edge_target)
-    high = np.maximum(graph.edge_source, graph.edge_target)
-    order = np.lexsort((graph.edge_type, high, low))  # stable: equal edges stay in file order
-    keep = np.zeros(len(order), dtype=bool)
-    for values in (low, high, graph.edge_type):
-        keep[order] |= first_of_runs(values[order])
-    return keep
+    import pandas as pd
+
+    source, target = graph.edge_source, graph.edge_target
+    columns = np.minimum(source, target), np.maximum(source, target), graph.edge_type
+    return ~pd.DataFrame(dict(enumerate(columns))).duplicated().to_numpy()
 
 
 class DrkgSettings(SourceSettings):
