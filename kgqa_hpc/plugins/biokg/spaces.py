@@ -245,6 +245,5 @@ class Spaces:
             if self._cache is None:
                 problem = f"space {space}: no place for the answers of a web service"
                 raise InputError(problem, "set cache in the recipe")
-            name = "".join(letter if letter.isalnum() else "_" for letter in space)
-            self._webs[space] = Web(resolver, self._cache / f"{name}.jsonl")
+            self._webs[space] = Web(resolver, self._cache / f"{urllib.parse.quote(space, safe='')}.jsonl")
         return self._webs[space]
