@@ -137,8 +137,8 @@ class KnowledgeGraph:
         self.__dict__.pop("_csr", None)
 
     def degrees(self) -> Int64:
-        """Degrees on the simple undirected graph, int64 (n,)."""
-        return np.diff(self.csr()[0])
+        """Degrees on the simple undirected graph, int64 (n,); its rows are not kept in memory."""
+        return np.diff(simple_csr(self.num_nodes, self.edge_source, self.edge_target)[0])
 
     def node(self, position: int) -> Node:
         """The node at a position, in the form used in anchors."""

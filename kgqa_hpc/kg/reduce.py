@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kgqa_hpc.errors import EmptyGraphError
-from kgqa_hpc.kg.graph import KnowledgeGraph, Mask, components, counts_by_name, k_core, of_types, simple_csr
+from kgqa_hpc.kg.graph import KnowledgeGraph, Mask, components, counts_by_name, k_core, of_types
 from kgqa_hpc.kg.relations import Int64
 
 if TYPE_CHECKING:
@@ -109,8 +109,7 @@ def reduce_to(graph: KnowledgeGraph, limits: GraphConfig) -> Reduction:
     named = _named(graph)
     usable = typed & named
     clean = graph.with_edges(~unwanted).subgraph(usable)
-    # clean.degrees() is not used, because it would keep its rows in memory.
-    degrees = np.diff(simple_csr(clean.num_nodes, clean.edge_source, clean.edge_target)[0])
+    degrees = clean.degrees()
     below, above = degrees < limits.min_degree, degrees > limits.max_degree
     keep = ~(below | above)
     if not clean.num_nodes:
