@@ -6,11 +6,10 @@ runs on other machines, set NUMBA_CPU_NAME=generic both here and at run time.
 """
 
 import numpy as np
-import pyarrow as pa
 
 from kgqa_hpc.anchors.anchor import Source
 from kgqa_hpc.anchors.routes import Routes
-from kgqa_hpc.anchors.simple_paths import EXACT, Layer, PathSpace
+from kgqa_hpc.anchors.simple_paths import EXACT, PathSpace
 from kgqa_hpc.graphlets.balance import cap_nodes
 from kgqa_hpc.graphlets.choose_method import Costs
 from kgqa_hpc.graphlets.count import PASSES, copy_counts, induced_counts
@@ -20,29 +19,21 @@ from kgqa_hpc.graphlets.sample_by_draws import Stream
 from kgqa_hpc.graphlets.sample_by_rank import enumerate_sample
 from kgqa_hpc.graphlets.shapes import SHAPES
 from kgqa_hpc.graphlets.structures import Ground
-from kgqa_hpc.kg import kernels
-from kgqa_hpc.kg.graph import KnowledgeGraph
+from kgqa_hpc.kg.graph import KnowledgeGraph, simple_csr
 
 
 def compile_kernels() -> None:
     """Run every kernel once with each combination of argument types, so that numba compiles it."""
-    # Id tables, statistics of a whole graph, paths.
-    ids = pa.array(map(str, range(40_000)), pa.large_string())  # so many that the table grows
-    kernels.Interner().pairs(ids, ids)
+    # Paths.
     ends = np.arange(3, dtype=np.int32)
-    rows = kernels.simple_csr(4, ends, ends + np.int32(1))
-    kernels.k_core(*rows, 1)
-    kernels.components(*rows)
-    PathSpace([Layer.build(4, ends, ends + np.int32(1))] * EXACT).total()
+    PathSpace([simple_csr(4, ends, ends + np.int32(1), directed=True)] * EXACT).total()
     names, types = np.array(list("abcd"), object), np.zeros(4, np.int32)
     graph = KnowledgeGraph(names, names, types, ("x",), ends, ends + np.int32(1), types[:3], ("r",))
     routes = Routes(Source(graph))
     routes.ends(0, routes.way([0, 1, 2]), most=1)
     # Graphlets of a small clique with so many leaves at one node that ordered_graph.restrict_to_core removes them.
     clique, leaves = np.triu_indices(12, 1), np.arange(12, 24)
-    ordered = order_graph(
-        *kernels.simple_csr(24, np.append(clique[0], 0 * leaves), np.append(clique[1], leaves))
-    )
+    ordered = order_graph(*simple_csr(24, np.append(clique[0], 0 * leaves), np.append(clique[1], leaves)))
     lists = list_triangles(ordered)
     Costs.of(ordered, lists)
     copies = copy_counts(ordered, lists)

@@ -152,7 +152,7 @@ def pytest_collection_finish(session: pytest.Session) -> None:
 
 
 def digest_of_kernels() -> str:
-    own = ("jit", "compile_kernels", "kg/kernels", "anchors/routes", "anchors/simple_paths")
+    own = ("jit", "compile_kernels", "anchors/routes", "anchors/simple_paths")
     sources = [ROOT / "kgqa_hpc" / f"{name}.py" for name in own]
     sources += sorted((ROOT / "kgqa_hpc" / "graphlets").rglob("*.py"))
     return hashlib.sha256(

@@ -73,7 +73,7 @@ def _whole_hpo() -> tuple:
 
     import numpy as np
 
-    from kgqa_hpc.kg.kernels import simple_csr
+    from kgqa_hpc.kg.graph import simple_csr
     from kgqa_hpc.kg.sources.hpo import data_folder
 
     folder, number, edges = data_folder(), {}, []
@@ -113,7 +113,7 @@ def _thinned(csr: tuple, share: float) -> tuple:
     """The graph on a random share of the nodes."""
     import numpy as np
 
-    from kgqa_hpc.kg.kernels import simple_csr
+    from kgqa_hpc.kg.graph import simple_csr
 
     indptr, indices = csr
     keep = np.random.default_rng(1).random(len(indptr) - 1) < share

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from kgqa_hpc.graphlets.kernels.choices import key_of, mix
-from kgqa_hpc.kg.kernels import simple_csr
+from kgqa_hpc.kg.graph import simple_csr
 from kgqa_hpc.kg.relations import Csr
 
 # Occurrences of path, fork and star on five nodes in OREGANO reduced: 93.4 % of those on five nodes, 91.0 % of all

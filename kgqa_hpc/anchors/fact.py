@@ -149,7 +149,7 @@ def _queries(
     node = np.repeat(np.arange(len(is_askable)), np.diff(incidence.starts))
     rows = np.flatnonzero(is_askable[node])
     answers = incidence.neighbour[rows]
-    parts = (node[rows], incidence.relation[rows], incidence.out[rows], kinds[answers])
+    parts = (node[rows], incidence.arm[rows] >> 1, incidence.arm[rows] & 1 == 0, kinds[answers])
     order = np.lexsort((answers, *reversed(parts)))
     if not len(order):
         return

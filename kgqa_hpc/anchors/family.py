@@ -204,11 +204,8 @@ def chain_queries(anchor: Anchor, chain: Sequence[Step]) -> dict[str, str | None
     if "unnamed" not in anchor.data:
         return {QUERY.name: None, CYPHER.name: None}
     subject, unnamed = anchor.nodes[0], anchor.data["unnamed"]
-    inner = [f"node{number}" for number in range(1, len(chain))]
-    names, terms = (
-        ["given", *inner, "answer"],
-        [iri("node", subject.id), *(f"?{name}" for name in inner), "?answer"],
-    )
+    names = ["given", *(f"node{number}" for number in range(1, len(chain))), "answer"]
+    terms = [iri("node", subject.id), *(f"?{name}" for name in names[1:])]
     patterns, path = [], f"(given:{_quoted(subject.type)} {{id: {_text(subject.id)}}})"
     for number, step in enumerate(chain):
         begin, end = terms[number : number + 2]

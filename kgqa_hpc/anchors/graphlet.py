@@ -97,7 +97,6 @@ class GraphletAnchors(AnchorKind):
         from kgqa_hpc.graphlets.sample import sample_graphlets, shapes_png, statistics_csv
         from kgqa_hpc.threads import Workers
 
-        assert source.graph is not None
         graph = source.graph
         ordered = order_graph(*csr_of_graph(graph), Workers(tools.threads, tools.progress))
         graph.release_csr()  # the unordered rows, to save memory
@@ -120,9 +119,8 @@ class GraphletAnchors(AnchorKind):
         if find_spec("matplotlib"):  # without the extra `report` there is only the CSV file
             files["graphlets.png"] = shapes_png(drawn)
         totals = {f"shape {shape}": int(total) for shape, total in sorted(drawn.totals.items())}
-        return Drawn(
-            graphlet_anchors(graph, drawn, seed, settings.grown or ()), totals, files, (drawn.plan.text,)
-        )
+        anchors = graphlet_anchors(graph, drawn, seed, settings.grown or ())
+        return Drawn(anchors, totals, files, (drawn.plan.text,))
 
     def record(self, anchor: Anchor, fields: Mapping[str, Any]) -> dict[str, Any]:
         """`edges` and `edge_labels` list the relations of the graph; parallel relations are separate entries."""

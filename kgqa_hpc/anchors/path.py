@@ -156,11 +156,11 @@ class PathAnchors(AnchorKind):
         counts: dict[str, dict[str, Any]] = {}
         notes = []
         for draw in draws:
-            group, space, total = draw.group, draw.space, draw.space.total()
-            number = f"{total.low:,} to {total.high:,} (95 %)"
-            if total.exact is not None:
-                totals[group], number = total.exact, f"{total.exact:,}"
-            bounds = {"low": total.low, "high": total.high, "exact": total.exact is not None}
+            group, space, (low, high) = draw.group, draw.space, draw.space.total()
+            number = f"{low:,} to {high:,} (95 %)"
+            if low == high:
+                totals[group], number = low, f"{low:,}"
+            bounds = {"low": low, "high": high, "exact": low == high}
             drawn = {"drawn": space.tried, "simple": space.kept, "kept": fit[group]}
             counts[group] = {"walks": space.walks, **bounds, **drawn}
             notes.append(

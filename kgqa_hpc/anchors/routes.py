@@ -10,33 +10,31 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
-from typing import TYPE_CHECKING, Any
+from itertools import pairwise
+from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from kgqa_hpc.anchors.anchor import Source
 from kgqa_hpc.anchors.family import shared_names
-from kgqa_hpc.anchors.simple_paths import Layer, PathSpace
+from kgqa_hpc.anchors.simple_paths import PathSpace
 from kgqa_hpc.errors import InputError
 from kgqa_hpc.jit import helper, kernel
-from kgqa_hpc.kg.relations import Int64, first_of_runs
+from kgqa_hpc.kg.graph import KnowledgeGraph, simple_csr
+from kgqa_hpc.kg.relations import Codes, Csr, Int64, first_of_runs
 from kgqa_hpc.registry import did_you_mean
-
-if TYPE_CHECKING:
-    from kgqa_hpc.kg.graph import KnowledgeGraph
 
 
 @dataclass(frozen=True, eq=False)
 class Incidence:
-    """`starts`: int64 (n+1,); the arms of node v are rows starts[v]:starts[v+1] of the other arrays, sorted by
-    type, outgoing first, then by the other node.
+    """`starts`: int64 (n+1,); the arms of node v are rows starts[v]:starts[v+1] of the other arrays, sorted.
+
+    `arm`: 2 * type of the edge, plus 1 if it comes in; `neighbour`: the other node.
     """
 
     starts: Int64
-    relation: npt.NDArray[np.int32]
-    out: npt.NDArray[np.bool_]
-    neighbour: npt.NDArray[np.int32]
+    arm: Codes
+    neighbour: Codes
 
     @classmethod
     def build(cls, graph: KnowledgeGraph) -> Incidence:
@@ -52,12 +50,11 @@ class Incidence:
         arms = np.concatenate([away, back])
         arms.sort()
         arms, ends = np.divmod(arms[first_of_runs(arms)], nodes)
-        arms, back = np.divmod(arms, 2)
-        node, relation = np.divmod(arms, types)
+        node, arms = np.divmod(arms, 2 * types)
         starts = np.searchsorted(node, np.arange(graph.num_nodes + 1))
-        return cls(starts.astype(np.int64), relation.astype(np.int32), back == 0, ends.astype(np.int32))
+        return cls(starts.astype(np.int64), arms.astype(np.int32), ends.astype(np.int32))
 
-    def around(self, node: int) -> npt.NDArray[np.int32]:
+    def around(self, node: int) -> Codes:
         """The other ends of all arms of a node; a neighbour occurs once for each edge."""
         return self.neighbour[int(self.starts[node]) : int(self.starts[node + 1])]
 
@@ -94,7 +91,7 @@ class Routes:
 
         Raises InputError for a type that the graph lacks.
         """
-        layer = cache(self._layer)  # steps without edge types share one layer
+        layer = cache(self._layer)  # steps without edge types share their rows
         types = [tuple(pattern[at : at + 2]) if pattern else None for at in range(length)]
         kinds = relations or [None] * length
         return PathSpace([layer(ends, kind, direction) for ends, kind in zip(types, kinds, strict=True)])
@@ -103,23 +100,26 @@ class Routes:
         self, path: Sequence[int], relations: Sequence[str | None] | None = None, direction: str = "either"
     ) -> Int64:
         """The first allowed edge of each step, (steps, 3): edge type, 1 if it points away, node type of its end."""
-        names = relations or [None] * (len(path) - 1)
-        types = [-1 if not name else code_of(name, self.graph.edge_types, "edge type") for name in names]
-        steps: Int64 = first_arms(*self._arrays, np.array(path), np.array(types), direction == "forward")
+        table, steps = self.incidence, np.empty((len(path) - 1, 3), np.int64)
+        for k, (node, end) in enumerate(pairwise(path)):
+            rows = slice(*table.starts[node : node + 2])
+            fits = table.neighbour[rows] == end
+            if relations and (name := relations[k]):
+                fits &= table.arm[rows] >> 1 == code_of(name, self.graph.edge_types, "edge type")
+            if direction == "forward":
+                fits &= table.arm[rows] & 1 == 0
+            arm = table.arm[rows][fits.argmax()]
+            steps[k] = arm >> 1, 1 - (arm & 1), self.whole.node_type[end]
         return steps
 
     def ends(self, start: int, chain: Int64, most: int | None) -> list[int] | None:
         """All ends of simple paths from `start` along the steps of a `way`; None for more than `most` ends, or if the
         search expands more than `LOOKS` nodes.
         """
-        most = self.whole.num_nodes if most is None else most
-        ends = chain_ends(*self._arrays, start, chain, most, LOOKS)
+        table, most = self.incidence, self.whole.num_nodes if most is None else most
+        arrays = table.starts, table.arm, table.neighbour, self.whole.node_type
+        ends = chain_ends(*arrays, start, chain, most, LOOKS)
         return None if ends is None else sorted(ends.tolist())
-
-    @cached_property
-    def _arrays(self) -> tuple[npt.NDArray[Any], ...]:
-        table = self.incidence
-        return table.starts, table.relation, table.out, table.neighbour, self.whole.node_type
 
     def distance_below(self, a: int, b: int, length: int) -> bool:
         """Whether a connection of fewer than `length` edges, of any type and direction, joins two nodes."""
@@ -135,7 +135,7 @@ class Routes:
             balls.append(ball)
         return not balls[0].isdisjoint(balls[1])
 
-    def _layer(self, types: Sequence[str | None] | None, relation: str | None, direction: str) -> Layer:
+    def _layer(self, types: Sequence[str | None] | None, relation: str | None, direction: str) -> Csr:
         graph = self.graph
         source, target = graph.edge_source, graph.edge_target
         if relation is not None:
@@ -147,8 +147,7 @@ class Routes:
         for ends, name in zip((source, target), types or (), strict=False):
             if name is not None:
                 fits &= graph.node_type[ends] == code_of(name, graph.node_types, "node type")
-        source, target = source[fits], target[fits]
-        return Layer.build(graph.num_nodes, source, target)
+        return simple_csr(graph.num_nodes, source[fits], target[fits], directed=True)
 
 
 def code_of(name: str, known_names: Sequence[str], noun: str) -> int:
@@ -162,43 +161,13 @@ def code_of(name: str, known_names: Sequence[str], noun: str) -> int:
 
 
 @kernel
-def first_arms(
-    starts: Any, relation: Any, out: Any, neighbour: Any, node_type: Any, path: Any, types: Any, forward: bool
-) -> Any:
-    """For each step of a path the edge type, 1 for outgoing, and node type of its first arm; int64 (steps, 3).
-
-    `starts` to `neighbour`: arrays of `Incidence`. `types`: the edge type of each step, -1 for any; `forward`: only
-    outgoing edges. Every step has such an arm.
-    """
-    steps = np.empty((len(path) - 1, 3), np.int64)
-    for k in range(len(path) - 1):
-        row = starts[path[k]]
-        while (
-            neighbour[row] != path[k + 1]
-            or (types[k] >= 0 and relation[row] != types[k])
-            or (forward and not out[row])
-        ):
-            row += 1
-        steps[k, 0], steps[k, 1], steps[k, 2] = relation[row], out[row], node_type[path[k + 1]]
-    return steps
-
-
-@kernel
 def chain_ends(
-    starts: Any,
-    relation: Any,
-    out: Any,
-    neighbour: Any,
-    node_type: Any,
-    start: int,
-    chain: Any,
-    most: int,
-    looks: int,
+    starts: Any, arm: Any, neighbour: Any, node_type: Any, start: int, chain: Any, most: int, looks: int
 ) -> Any:
     """The distinct ends of simple paths from `start` along `chain`, int32; None for more than `most` ends, or if the
     search expands more than `looks` nodes.
 
-    `starts` to `neighbour`: arrays of `Incidence`; `chain`: as from `first_arms`.
+    `starts` to `neighbour`: arrays of `Incidence`; `chain`: as from `Routes.way`.
     Depth first: `row` and `stop` are the open rows of each node of the path.
     """
     last = len(chain) - 1
@@ -206,7 +175,7 @@ def chain_ends(
     ends = {np.int32(0)}
     ends.clear()
     path[0] = start
-    row[0], stop[0] = _rows(starts, relation, out, start, chain[0])
+    row[0], stop[0] = _rows(starts, arm, start, chain[0])
     depth, expanded = 0, 1
     while depth >= 0:
         if row[depth] == stop[depth]:
@@ -225,22 +194,12 @@ def chain_ends(
         if expanded > looks:
             return None
         path[depth] = node
-        row[depth], stop[depth] = _rows(starts, relation, out, node, chain[depth])
+        row[depth], stop[depth] = _rows(starts, arm, node, chain[depth])
     return np.array(list(ends), np.int32)
 
 
 @helper
-def _rows(starts: Any, relation: Any, out: Any, node: int, step: Any) -> Any:
-    """First row and end of the arms of a node with the edge type and direction of a step; arms are sorted by both."""
-    sort_key = step[0] * 2 + 1 - step[1]
-    bounds = np.empty(2, np.int64)
-    for side in range(2):
-        low, high = starts[node], starts[node + 1]
-        while low < high:
-            middle = (low + high) // 2
-            if relation[middle] * 2 + (0 if out[middle] else 1) < sort_key + side:
-                low = middle + 1
-            else:
-                high = middle
-        bounds[side] = low
-    return bounds[0], bounds[1]
+def _rows(starts: Any, arm: Any, node: int, step: Any) -> Any:
+    """First row and end of the arms of a node with the edge type and direction of a step."""
+    begin, arms, sort_key = starts[node], arm[starts[node] : starts[node + 1]], step[0] * 2 + 1 - step[1]
+    return begin + np.searchsorted(arms, sort_key), begin + np.searchsorted(arms, sort_key + 1)

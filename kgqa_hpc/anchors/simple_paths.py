@@ -12,8 +12,8 @@ from __future__ import annotations
 import random
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import cached_property
+from itertools import chain
 from typing import Any, TypeVar
 
 import numpy as np
@@ -21,7 +21,8 @@ import numpy.typing as npt
 
 from kgqa_hpc.intervals import wilson
 from kgqa_hpc.jit import helper, kernel
-from kgqa_hpc.kg.relations import Int64
+from kgqa_hpc.kg.graph import simple_csr
+from kgqa_hpc.kg.relations import Csr
 
 T = TypeVar("T")
 EXACT = 4  # largest number of edges of a path that is counted exactly
@@ -31,53 +32,25 @@ _SAFE = 2.0**62
 TRIES = 1_000_000
 
 
-@dataclass(frozen=True, eq=False)
-class Layer:
-    """The allowed steps at one position of a path, as compressed rows: node -> next nodes, ascending."""
-
-    starts: Int64
-    nexts: Int64
-
-    @classmethod
-    def build(cls, nodes: int, source: npt.NDArray[np.int32], target: npt.NDArray[np.int32]) -> Layer:
-        """A layer from pairs (int32 (m,) each) of `nodes` nodes; repeated pairs and loops are dropped."""
-        real = source != target
-        pairs = np.unique(source[real].astype(np.int64) << 32 | target[real])
-        starts = np.searchsorted(pairs >> 32, np.arange(nodes + 1))
-        return cls(starts.astype(np.int64), pairs & 0xFFFFFFFF)
-
-
-@dataclass(frozen=True)
-class Total:
-    """The number of paths: `low` <= number <= `high`; exact if both are equal."""
-
-    low: int
-    high: int
-
-    @property
-    def exact(self) -> int | None:
-        return self.low if self.low == self.high else None
-
-
 class PathSpace:
-    """All simple paths along `layers`, one for each step."""
+    """All simple paths along `layers`: for each step the allowed edges, as compressed rows (`simple_csr`, directed)."""
 
-    def __init__(self, layers: Sequence[Layer]) -> None:
+    def __init__(self, layers: Sequence[Csr]) -> None:
         self.layers = tuple(layers)
         self.tried = self.kept = 0
 
     @cached_property
     def _weights(self) -> list[npt.NDArray[np.int64] | npt.NDArray[np.object_]]:
         """For each layer the cumulative sums, over its steps, of the number of walks that continue after the step."""
-        ends = np.ones(len(self.layers[0].starts) - 1, np.int64)
+        ends = np.ones(len(self.layers[0][0]) - 1, np.int64)
         rough = ends.astype(float)
-        for layer in reversed(self.layers):
-            rough = np.diff(_sums(rough[layer.nexts])[layer.starts])
+        for starts, nexts in reversed(self.layers):
+            rough = np.diff(_sums(rough[nexts])[starts])
         behind = ends if float(rough.sum()) < _SAFE else ends.astype(object)
         sums = []
-        for layer in reversed(self.layers):
-            sums.append(_sums(behind[layer.nexts]))
-            behind = np.diff(sums[-1][layer.starts])
+        for starts, nexts in reversed(self.layers):
+            sums.append(_sums(behind[nexts]))
+            behind = np.diff(sums[-1][starts])
         return sums[::-1]
 
     @cached_property
@@ -85,8 +58,8 @@ class PathSpace:
         """For each layer its starts, next nodes and weights as sequences that Python indexes quickly."""
         # Without a copy, unless the integers exceed 64 bits.
         return [
-            (layer.starts.data, layer.nexts.data, sums.tolist() if sums.dtype == object else sums.data)
-            for layer, sums in zip(self.layers, self._weights, strict=True)
+            (starts.data, nexts.data, sums.tolist() if sums.dtype == object else sums.data)
+            for (starts, nexts), sums in zip(self.layers, self._weights, strict=True)
         ]
 
     @cached_property
@@ -94,15 +67,17 @@ class PathSpace:
         """Exact number of walks along the layers."""
         return int(self._weights[0][-1])
 
-    def total(self) -> Total:
-        """The exact number for up to four edges; for longer paths Wilson's 95 % interval from the draws so far."""
+    def total(self) -> tuple[int, int]:
+        """Bounds of the number of paths.
+
+        They are equal for up to four edges; for longer paths Wilson's 95 % interval from the draws so far.
+        """
         if len(self.layers) <= EXACT and self.walks < _SAFE:
-            count = self._count()
-            return Total(count, count)
+            return (self._count(),) * 2
         if not self.tried:
-            return Total(0, self.walks)
+            return 0, self.walks
         share = wilson(self.kept, self.tried)
-        return Total(int(self.walks * (share.low or 0)), int(self.walks * (share.high or 0)) + 1)
+        return int(self.walks * (share.low or 0)), int(self.walks * (share.high or 0)) + 1
 
     def draws(self, seed: int | str) -> Iterator[tuple[int, ...]]:
         """An endless sequence of independent, uniform simple paths; empty if there are none."""
@@ -153,14 +128,13 @@ class PathSpace:
         return tuple(walk)
 
     def _count(self) -> int:
-        layer, nodes = self.layers[0], len(self.layers[0].starts) - 1
+        (starts, nexts), nodes = self.layers[0], len(self.layers[0][0]) - 1
         if len(self.layers) == 1:
-            return len(layer.nexts)
-        sources = np.repeat(np.arange(nodes, dtype=np.int32), np.diff(layer.starts))
-        back = Layer.build(nodes, layer.nexts.astype(np.int32), sources)  # the first step, reversed
+            return len(nexts)
+        sources = np.repeat(np.arange(nodes, dtype=np.int32), np.diff(starts))
+        back = simple_csr(nodes, nexts, sources, directed=True)  # the first step, reversed
         middle = [*self.layers[1:-1], back, back][:2]  # `back` fills missing layers, which are not read
-        rows = [part for layer in (back, *middle, self.layers[-1]) for part in (layer.starts, layer.nexts)]
-        return int(count_paths(len(self.layers), *rows))
+        return int(count_paths(len(self.layers), *chain(back, *middle, self.layers[-1])))
 
 
 def _sums(values: npt.NDArray) -> npt.NDArray:

@@ -1,8 +1,7 @@
 """Uniform samples of graphlets: nested, reproducible by seed, independent of threads and machines."""
 
-import csv
 import io
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -40,6 +39,7 @@ from kgqa_hpc.graphlets.sample_by_rank import count_by_enumeration, enumerate_sa
 from kgqa_hpc.graphlets.shapes import SHAPES, Occurrences
 from kgqa_hpc.graphlets.structures import Ground, root_copies
 from kgqa_hpc.terminal import StageProgress
+from kgqa_hpc.text.plain_text import csv_lines
 from kgqa_hpc.threads import Workers
 
 # Columns of statistics_csv.
@@ -220,16 +220,14 @@ def statistics_csv(sample: GraphletSample) -> str:
 
     `total` is exact where `standard_error` is 0; `ratio` = sampled / total, empty where there is none.
     """
-    out = io.StringIO()
-    writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(COLUMNS)
+    rows: list[Sequence[object]] = [COLUMNS]
     sampled = sample.sampled()
     for number, shape in SHAPES.items():
         total, drawn = sample.totals[number], sampled[number]
         ratio = f"{drawn / total:.6g}" if total else ""
         error = f"{sample.errors[number]:.6g}"
-        writer.writerow([number, shape.name, shape.k, len(shape.edges), total, error, ratio, drawn])
-    return out.getvalue()
+        rows.append([number, shape.name, shape.k, len(shape.edges), total, error, ratio, drawn])
+    return "".join(csv_lines(rows))
 
 
 def shapes_png(sample: GraphletSample) -> bytes:

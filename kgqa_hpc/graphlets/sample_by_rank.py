@@ -221,8 +221,7 @@ def enumerate_sample(
             walk, range(start, last), largest, triples[start:last], parts, before, ranks, occurrences
         )
         graph.workers.tell(last, units.blocks, "sampling")
-    wrong = [shape for shape in sizes if before[shape] != totals[shape]]
-    if wrong:
+    if wrong := [shape for shape in sizes if before[shape] != totals[shape]]:
         raise RuntimeError(f"shape {wrong[0]}: {before[wrong[0]]:,} enumerated, {totals[wrong[0]]:,} counted")
     return occurrences
 

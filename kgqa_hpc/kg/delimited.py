@@ -142,10 +142,16 @@ class DelimitedFile:
         raise IndexError(f"{self.file} has no record {start + row}")
 
     def _quoted(self, stream: TextStream, names: Sequence[str], columns: Sequence[str]) -> Iterator[pa.Table]:
-        """Parse with Arrow's streaming reader, which recognises line ends inside quotes."""
+        """Parse with Arrow's streaming reader, which recognises line ends inside quotes.
+
+        At the end its threads hold no reference to the stream: a thread that released a Python object while the
+        interpreter ends would abort the program.
+        """
         quotes = Counter[str]()
+        source: _Counting | None = _Counting(stream, self.dialect.quote, quotes)
+        in_use = weakref.ref(source)
         try:
-            for batch in self._batches(stream, names, columns, quotes):
+            for batch in pa.csv.open_csv(source, **self._options(names, columns)):
                 yield pa.Table.from_batches([batch])
         except pa.ArrowInvalid as problem:
             self._refuse_malformed(len(names))
@@ -153,6 +159,11 @@ class DelimitedFile:
                 problem_text = f"has a row of more than {_BLOCK_BYTES:,} bytes"
                 raise GraphFormatError(f"{self.file}: {problem_text}", "is it the right file?") from None
             raise GraphFormatError(f"{self.file}: cannot be parsed: {problem}") from None
+        finally:
+            source = None
+            until = time.monotonic() + RELEASE_SECONDS
+            while in_use() is not None and time.monotonic() < until:
+                time.sleep(0.001)
         if quotes[self.dialect.quote] % 2:
             # Arrow accepts a quote that is still open at the end of the file as the last field; half the table can
             # be in it.
@@ -160,25 +171,6 @@ class DelimitedFile:
             (record,) = deque(_records(self.path, self.dialect), maxlen=1)
             if _quote_is_open(record.text, self.dialect):
                 raise self._open_quote(record)
-
-    def _batches(
-        self, stream: TextStream, names: Sequence[str], columns: Sequence[str], quotes: Counter[str]
-    ) -> Iterator[pa.RecordBatch]:
-        """Batches of Arrow's streaming reader. At the end of the iteration its threads hold no reference to the stream.
-
-        A thread that released a Python object while the interpreter ends would abort the program.
-        """
-        source: _Counting | None = _Counting(stream, self.dialect.quote, quotes)
-        in_use = weakref.ref(source)
-        batches: Iterator[pa.RecordBatch] | None = None
-        try:
-            batches = pa.csv.open_csv(source, **self._options(names, columns))
-            yield from batches
-        finally:
-            source = batches = None
-            until = time.monotonic() + RELEASE_SECONDS
-            while in_use() is not None and time.monotonic() < until:
-                time.sleep(0.001)
 
     def _plain(self, stream: TextStream, names: Sequence[str], columns: Sequence[str]) -> Iterator[pa.Table]:
         """Parse blocks of whole lines, each with all cores."""

@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from pydantic import TypeAdapter, ValidationError
 
 from kgqa_hpc.errors import InputError
-from kgqa_hpc.kg.graph import KnowledgeGraph, counts_by_name
+from kgqa_hpc.kg.graph import KnowledgeGraph, components, counts_by_name
 from kgqa_hpc.kg.relations import first_of_runs
 from kgqa_hpc.store.atomic import make_folder, read_if_there, write_file
 from kgqa_hpc.text.plain_text import printable
@@ -61,11 +61,7 @@ _ROWS = 25  # of a table as text
 
 def profile(graph: KnowledgeGraph) -> Profile:
     """The statistics of one graph."""
-    from kgqa_hpc.kg.kernels import simple_csr  # its compiler loads slowly
-
-    # graph.degrees() is not used, because it would keep its rows in memory.
-    indptr, _ = simple_csr(graph.num_nodes, graph.edge_source, graph.edge_target)
-    degrees, nodes = np.unique(np.diff(indptr), return_counts=True)
+    degrees, nodes = np.unique(graph.degrees(), return_counts=True)
     node_types = counts_by_name(graph.node_type, graph.node_types)
     lengths = pc.utf8_length(pa.array(graph.names, pa.large_string())).to_numpy()
     names = {}
@@ -143,8 +139,6 @@ def stats(graph: KnowledgeGraph) -> dict[str, Any]:
     `directed_pairs` and `simple_edges` pairs of nodes, the latter without direction and loops. `degrees` are
     those of the simple undirected graph; `histogram`: number of nodes by degree, in powers of two.
     """
-    from kgqa_hpc.kg.kernels import components  # its compiler loads slowly
-
     indptr, indices = graph.csr()
     degrees = np.diff(indptr)
     bins = np.append(0, 2 ** np.arange(0, 33))

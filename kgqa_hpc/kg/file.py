@@ -75,8 +75,8 @@ def write_graph(path: Path, graph: KnowledgeGraph, origin: Mapping[str, str] | N
             write_table(file.create_group(name), {"name": TEXT}, [{"name": kind} for kind in types])
         pairs = [{"key": key, "value": value} for key, value in sorted(attributes.items())]
         write_table(file.create_group("attributes"), {"key": TEXT, "value": JSON}, pairs)
-        _write_properties(file.create_group("node_properties"), graph.num_nodes, graph.node_properties)
-        _write_properties(file.create_group("edge_properties"), graph.num_edges, graph.edge_properties)
+        _write_properties(_table(file, "node_properties", graph.num_nodes), graph.node_properties)
+        _write_properties(_table(file, "edge_properties", graph.num_edges), graph.edge_properties)
 
 
 def read_graph(path: Path) -> KnowledgeGraph:
@@ -120,8 +120,7 @@ def _read_texts(group: h5py.Group) -> Strings:
     return np.asarray(array.to_numpy(zero_copy_only=False), dtype=object)
 
 
-def _write_properties(group: h5py.Group, rows: int, columns: Properties) -> None:
-    group.attrs["rows"] = np.int64(rows)
+def _write_properties(group: h5py.Group, columns: Properties) -> None:
     for number, (name, column) in enumerate(columns.items()):
         member = group.create_group(f"{number:04d}")  # numbered: HDF5 reads "/" in a name as a path
         member.attrs["name"] = name.replace("\0", "\ufffd")  # HDF5's texts end at a NUL

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kgqa_hpc.errors import EmptyGraphError
-from kgqa_hpc.kg.graph import KnowledgeGraph, Mask, counts_by_name, of_types
+from kgqa_hpc.kg.graph import KnowledgeGraph, Mask, components, counts_by_name, k_core, of_types
 from kgqa_hpc.kg.relations import Int64
 
 if TYPE_CHECKING:
@@ -100,8 +100,6 @@ def reduce_to(graph: KnowledgeGraph, limits: GraphConfig) -> Reduction:
     Raises EmptyGraphError when no node or no edge between two nodes is left, InputError for an edge type or a
     node type that the graph does not have.
     """
-    from kgqa_hpc.kg.kernels import simple_csr  # its compiler loads slowly
-
     unwanted = of_types("exclude_edge_types", limits.exclude_edge_types, graph.edge_type, graph.edge_types)
     typed = ~of_types(
         "exclude_node_types", limits.exclude_node_types or (), graph.node_type, graph.node_types
@@ -111,8 +109,7 @@ def reduce_to(graph: KnowledgeGraph, limits: GraphConfig) -> Reduction:
     named = _named(graph)
     usable = typed & named
     clean = graph.with_edges(~unwanted).subgraph(usable)
-    # clean.degrees() is not used, because it would keep its rows in memory.
-    degrees = np.diff(simple_csr(clean.num_nodes, clean.edge_source, clean.edge_target)[0])
+    degrees = clean.degrees()
     below, above = degrees < limits.min_degree, degrees > limits.max_degree
     keep = ~(below | above)
     if not clean.num_nodes:
@@ -153,8 +150,6 @@ def _connected(graph: KnowledgeGraph, limits: GraphConfig) -> tuple[KnowledgeGra
     """Select the k-core, then the largest component; returns the graph, the previous positions of its nodes,
     and the numbers of nodes that the two steps dropped.
     """
-    from kgqa_hpc.kg.kernels import components, k_core
-
     origins = np.arange(graph.num_nodes)
     lost = [0, 0]
     if limits.k_core is not None:

@@ -8,7 +8,6 @@ files are ignored: the run has its own graph in kg.h5.
 
 from __future__ import annotations
 
-import hashlib
 import os
 from collections import Counter
 from collections.abc import Iterator, Mapping
@@ -24,10 +23,9 @@ from kgqa_hpc.kg.sources import SOURCES
 from kgqa_hpc.registry import Registry
 from kgqa_hpc.settings import Settings, later_key, lines_of, section
 from kgqa_hpc.store.atomic import exists
-from kgqa_hpc.store.canonical import read_document, write_document
+from kgqa_hpc.store.canonical import read_document, sha256_of, write_document
 from kgqa_hpc.store.run_folder import RunFolder
 from kgqa_hpc.terminal import note
-from kgqa_hpc.text.streams import open_regular
 
 if TYPE_CHECKING:
     from kgqa_hpc.kg.graph import KnowledgeGraph
@@ -229,7 +227,5 @@ def _changed(files: dict[str, Path], digests: Contents) -> Iterator[Path]:
 
 
 def _content(path: Path) -> dict[str, Any]:
-    with open(open_regular(path), "rb") as file:
-        state = os.fstat(file.fileno())
-        digest = hashlib.file_digest(file, "sha256").hexdigest()
-    return {"sha256": digest, "bytes": state.st_size, "mtime_ns": state.st_mtime_ns}
+    state = os.stat(path)
+    return {"sha256": sha256_of(path), "bytes": state.st_size, "mtime_ns": state.st_mtime_ns}

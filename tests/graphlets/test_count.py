@@ -10,6 +10,7 @@ import pytest
 
 from kgqa_hpc.graphlets.count import count_graphlets
 from kgqa_hpc.graphlets.shapes import SHAPES
+from tests.graphlets.conftest import clique_of, occurrences, star_of
 
 DATA = Path(__file__).parents[3] / "shared" / "data" / "kg"
 
@@ -29,7 +30,7 @@ def reduced_graph(folder):
     return np.concatenate([[0], np.cumsum(np.bincount(rows[:, 0], minlength=keep.sum()))]), rows[:, 1]
 
 
-def test_counts_equal_brute_force(small_graphs, occurrences):
+def test_counts_equal_brute_force(small_graphs):
     seen = dict.fromkeys(SHAPES, 0)
     for name, csr in small_graphs.items():
         expected = {shape: len(sets) for shape, sets in occurrences(csr).items()}
@@ -49,11 +50,11 @@ def test_counts_equal_those_of_an_independent_counter(name):
 
 @pytest.mark.parametrize(
     ("make", "size", "shapes"),
-    [("star_of", 200_000, {1: 2, 4: 3, 11: 4}), ("clique_of", 200, {2: 3, 8: 4, 29: 5})],
+    [(star_of, 200_000, {1: 2, 4: 3, 11: 4}), (clique_of, 200, {2: 3, 8: 4, 29: 5})],
 )
-def test_stars_and_cliques_are_counted_exactly(request, make, size, shapes):
+def test_stars_and_cliques_are_counted_exactly(make, size, shapes):
     """By binomial coefficients; Python integers carry them, as the star's counts exceed 2**63."""
-    counts = count_graphlets(request.getfixturevalue(make)(size))
+    counts = count_graphlets(make(size))
     assert counts == dict.fromkeys(SHAPES, 0) | {shape: math.comb(size, k) for shape, k in shapes.items()}
 
 

@@ -12,6 +12,7 @@ from kgqa_hpc.graphlets import graph_tool
 from kgqa_hpc.graphlets.count import count_graphlets
 from kgqa_hpc.graphlets.sample import sample_graphlets
 from kgqa_hpc.graphlets.shapes import SHAPES
+from tests.graphlets.conftest import graph_of
 
 
 @pytest.fixture
@@ -46,7 +47,7 @@ def orders(n, edges):
 
 
 @pytest.mark.parametrize("name", GRAPHS)
-def test_counts_equal_those_of_graph_tool_in_three_vertex_orders(witness, graph_of, name):
+def test_counts_equal_those_of_graph_tool_in_three_vertex_orders(witness, name):
     """graph-tool sees the three side by side, for it takes long to start."""
     n, edges = GRAPHS[name]
     renamed = list(orders(n, edges))
@@ -56,14 +57,14 @@ def test_counts_equal_those_of_graph_tool_in_three_vertex_orders(witness, graph_
         assert {s: 3 * total for s, total in count_graphlets(graph_of(n, some)).items()} == witnessed
 
 
-def test_the_karate_club_is_whole(graph_of):
+def test_the_karate_club_is_whole():
     n, edges = GRAPHS["karate club"]
     counts = count_graphlets(graph_of(n, edges))
     assert len(edges) == 78
     assert counts[2] == 45  # its published number of triangles
 
 
-def test_samples_have_the_form_of_the_native_ones(witness, graph_of):
+def test_samples_have_the_form_of_the_native_ones(witness):
     n, edges = GRAPHS["random"]
     csr = graph_of(n, edges)
     neighbours = [set(csr[1][a:b].tolist()) for a, b in zip(csr[0][:-1], csr[0][1:], strict=True)]
@@ -89,7 +90,7 @@ def rows_of(drawn):
 
 
 @pytest.mark.slow
-def test_samples_are_reproducible_seeded_and_part_of_larger_ones(witness, graph_of):
+def test_samples_are_reproducible_seeded_and_part_of_larger_ones(witness):
     csr = graph_of(*GRAPHS["small world"])
 
     def drawn(size, seed=1):
@@ -102,7 +103,7 @@ def test_samples_are_reproducible_seeded_and_part_of_larger_ones(witness, graph_
     assert drawn(7, seed=2) != drawn(7)
 
 
-def test_every_occurrence_arrives_by_a_ratio_with_that_probability(monkeypatch, graph_of):
+def test_every_occurrence_arrives_by_a_ratio_with_that_probability(monkeypatch):
     """With a stand-in for RAND-ESU that keeps what it should: numbers of 2,000 occurrences as nodes."""
     total, draw = 2000, np.random.default_rng(1)
     monkeypatch.setattr(graph_tool, "count", lambda graph: {**dict.fromkeys(SHAPES, 0), 9: total})
@@ -139,7 +140,7 @@ def test_a_graph_without_edges_is_no_trouble(witness):
         ("/bin/false", KgqaError, "graph-tool in /bin/false failed"),
     ],
 )
-def test_without_a_working_graph_tool_the_error_is_clear(monkeypatch, graph_of, interpreter, error, message):
+def test_without_a_working_graph_tool_the_error_is_clear(monkeypatch, interpreter, error, message):
     monkeypatch.setattr(graph_tool, "find_interpreter", lambda: interpreter)
     with pytest.raises(error, match=message):
         count_graphlets(graph_of(*GRAPHS["karate club"]), backend="graph-tool")

@@ -9,8 +9,9 @@ from kgqa_hpc.errors import InputError
 from kgqa_hpc.graphlets import sample_by_rank
 from kgqa_hpc.graphlets.ordered_graph import list_triangles, order_graph
 from kgqa_hpc.graphlets.sample_by_rank import Scratches, count_by_enumeration, cut_units
-from kgqa_hpc.kg.kernels import simple_csr
+from kgqa_hpc.kg.graph import simple_csr
 from kgqa_hpc.threads import Workers
+from tests.graphlets.conftest import graph_of
 
 pairs = st.lists(st.tuples(st.integers(0, 39), st.integers(0, 39)), max_size=300)
 
@@ -73,7 +74,7 @@ def test_arrays_that_do_not_fit_together_are_refused(indptr, indices):
         order_graph(np.array(indptr), np.array(indices, np.int64))
 
 
-def test_a_hub_is_split_among_blocks(graph_of, monkeypatch):
+def test_a_hub_is_split_among_blocks(monkeypatch):
     monkeypatch.setattr(sample_by_rank, "BLOCK_PREFIXES", 100)
     graph = order_graph(*graph_of(60, {(0, leaf) for leaf in range(1, 60)}))
     assert (cut_units(graph).roots == 0).sum() > 8

@@ -15,6 +15,7 @@ from kgqa_hpc.graphlets import choose_method, sample
 from kgqa_hpc.graphlets.sample import COLUMNS, sample_graphlets, shapes_png, statistics_csv
 from kgqa_hpc.graphlets.sample_by_draws import pilot
 from kgqa_hpc.graphlets.shapes import SHAPES
+from tests.graphlets.conftest import clique_of, graph_of, occurrences, star_of
 
 METHODS = ("enumerate", "structure")
 
@@ -39,7 +40,7 @@ def variety(small_graphs):
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_every_occurrence_is_equally_likely_to_be_in_a_sample(variety, occurrences, method):
+def test_every_occurrence_is_equally_likely_to_be_in_a_sample(variety, method):
     """Inclusion chi-square of all shapes over many seeds, with the finite-population correction."""
     seeds, exact = 60, occurrences(variety)
     hits = {shape: dict.fromkeys(sets, 0) for shape, sets in exact.items()}
@@ -65,7 +66,7 @@ def test_every_occurrence_is_equally_likely_to_be_in_a_sample(variety, occurrenc
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_shapes_with_few_occurrences_are_complete(small_graphs, occurrences, method):
+def test_shapes_with_few_occurrences_are_complete(small_graphs, method):
     for name in ("sparse", "medium", "hub", "clique with pendants", "star"):
         csr = small_graphs[name]
         drawn = sample_graphlets(csr, per_shape=10**6, seed=2, method=method)
@@ -126,7 +127,7 @@ def test_a_smaller_balanced_sample_is_part_of_a_larger_one(variety, options):
     )
 
 
-def test_how_many_are_wanted_does_not_change_the_method(graph_of, monkeypatch):
+def test_how_many_are_wanted_does_not_change_the_method(monkeypatch):
     csr = graph_of(400, {(hub, leaf) for hub in range(3) for leaf in range(3, 400)})
     for module in (choose_method, sample):
         monkeypatch.setattr(module, "SHORT_SECONDS", 0.0)
@@ -155,7 +156,7 @@ def test_a_graph_without_edges_has_no_graphlets_and_an_empty_sample(n, method):
     assert drawn.totals == dict.fromkeys(SHAPES, 0)
 
 
-def test_a_star_of_200_000_leaves_is_sampled(star_of):
+def test_a_star_of_200_000_leaves_is_sampled():
     drawn = sample_graphlets(star_of(200_000), per_shape=50, seed=1)
     assert drawn.plan.method == "structure"
     assert {s: n for s, n in drawn.sampled().items() if n} == {1: 50, 4: 50, 11: 50}
@@ -183,7 +184,7 @@ def test_where_exact_counts_cost_too_much_totals_are_estimates_with_errors(varie
     assert 0.7 < np.std(scores) < 1.3
 
 
-def test_small_graphs_are_enumerated_and_graphs_with_hubs_drawn_on(graph_of, monkeypatch):
+def test_small_graphs_are_enumerated_and_graphs_with_hubs_drawn_on(monkeypatch):
     csr = graph_of(400, {(hub, leaf) for hub in range(3) for leaf in range(3, 400)})
     small = sample_graphlets(csr, per_shape=20, seed=1)
     assert small.plan.method == "enumerate"
@@ -196,7 +197,7 @@ def test_small_graphs_are_enumerated_and_graphs_with_hubs_drawn_on(graph_of, mon
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_the_plan_is_announced_before_the_work_and_is_the_one_that_is_recorded(graph_of, monkeypatch, method):
+def test_the_plan_is_announced_before_the_work_and_is_the_one_that_is_recorded(monkeypatch, method):
     csr = graph_of(60, {(hub, leaf) for hub in range(3) for leaf in range(3, 60)})
     announced = []
     work = "enumerate_sample" if method == "enumerate" else "draw_samples"
@@ -221,12 +222,12 @@ def test_the_plan_is_announced_before_the_work_and_is_the_one_that_is_recorded(g
         (200_000, {"method": "enumerate"}, "cannot be enumerated"),
     ],
 )
-def test_impossible_wishes_are_refused(star_of, leaves, options, message):
+def test_impossible_wishes_are_refused(leaves, options, message):
     with pytest.raises(InputError, match=message):
         sample_graphlets(star_of(leaves), per_shape=5, seed=1, **options)
 
 
-def test_a_cap_per_node_holds_over_all_shapes_together(graph_of):
+def test_a_cap_per_node_holds_over_all_shapes_together():
     edges = {(0, leaf) for leaf in range(1, 60)} | {(a, a + 1) for a in range(1, 59)}
     csr = graph_of(60, edges | {(a, a + 7) for a in range(1, 50, 3)})
     for cap in (1, 10, 60):
@@ -240,7 +241,7 @@ def test_a_cap_per_node_holds_over_all_shapes_together(graph_of):
     assert (plain.weight == 1.0).all()
 
 
-def test_samples_of_a_clique_are_found_by_either_method(clique_of):
+def test_samples_of_a_clique_are_found_by_either_method():
     for method in METHODS:
         drawn = sample_graphlets(clique_of(60), per_shape=100, seed=1, method=method)
         assert {s: k for s, k in drawn.sampled().items() if k} == {2: 100, 8: 100, 29: 100}

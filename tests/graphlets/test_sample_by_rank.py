@@ -11,6 +11,7 @@ from kgqa_hpc.graphlets.ordered_graph import list_triangles, order_graph
 from kgqa_hpc.graphlets.sample_by_rank import count_by_enumeration, enumerate_sample
 from kgqa_hpc.graphlets.shapes import SHAPES
 from kgqa_hpc.threads import Workers
+from tests.graphlets.conftest import graph_of, occurrences
 
 EVERYTHING = dict.fromkeys(SHAPES, 10**9)
 
@@ -23,7 +24,7 @@ def counted_and_sampled(graph, sizes, seed, threads=None):
 
 
 @pytest.mark.parametrize("largest", [3, 4, 5])
-def test_shapes_up_to_a_size_can_be_sampled_alone(small_graphs, occurrences, largest):
+def test_shapes_up_to_a_size_can_be_sampled_alone(small_graphs, largest):
     csr = small_graphs["medium"]
     sizes = {shape: 10**9 for shape in SHAPES if SHAPES[shape].k <= largest}
     totals, found = counted_and_sampled(order_graph(*csr), sizes, seed=1)
@@ -47,7 +48,7 @@ def test_blocks_windows_and_threads_do_not_change_the_sample(small_graphs, monke
 
 
 @pytest.mark.parametrize("density", [0.02, 0.1, 0.4, 0.9])
-def test_counts_equal_the_closed_forms_at_any_density_and_however_cut(graph_of, monkeypatch, density):
+def test_counts_equal_the_closed_forms_at_any_density_and_however_cut(monkeypatch, density):
     for seed in range(5):
         source, target = np.nonzero(np.triu(np.random.default_rng(seed).random((60, 60)) < density, 1))
         csr = graph_of(60, set(zip(source.tolist(), target.tolist(), strict=True)))

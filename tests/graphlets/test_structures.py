@@ -13,6 +13,7 @@ from kgqa_hpc.graphlets.sample_by_draws import Stream
 from kgqa_hpc.graphlets.shapes import SHAPE_OF, SHAPES, SUBCOPIES
 from kgqa_hpc.graphlets.structures import OPEN, STRUCTURES, Ground, root_copies
 from kgqa_hpc.threads import Workers
+from tests.graphlets.conftest import star_of
 
 DRAWS = 30_000
 
@@ -103,7 +104,7 @@ def test_a_draw_depends_on_its_number_alone(grounds, open_grounds, structure, is
     assert other.tobytes() != nodes.tobytes()
 
 
-def test_weights_beyond_64_bits_fall_back_to_floating_point(star_of):
+def test_weights_beyond_64_bits_fall_back_to_floating_point():
     graph = order_graph(*star_of(200_000))
     lists = list_triangles(graph)
     ground = Ground(graph, lists, copy_counts(graph, lists), frozenset(PASSES))

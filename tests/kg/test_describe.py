@@ -7,8 +7,8 @@ from typer.testing import CliRunner
 
 from kgqa_hpc.cli import app
 from kgqa_hpc.errors import InputError
-from kgqa_hpc.kg import kernels
 from kgqa_hpc.kg.describe import Profiles, dump_profiles, one_line, place_of, profile, read_profiles
+from kgqa_hpc.kg.graph import components, k_core
 from kgqa_hpc.kg.reduce import reduce_to
 from kgqa_hpc.kg.settings import GraphConfig
 
@@ -110,10 +110,10 @@ def test_components_and_cores_agree_with_networkx(make_graph):
         graph = make_graph(12, [(s, t, 0) for s, t in pairs])
         oracle = networkx.Graph([(s, t) for s, t in pairs.tolist() if s != t])
         oracle.add_nodes_from(range(12))
-        sizes = np.bincount(kernels.components(*graph.csr()))
+        sizes = np.bincount(components(*graph.csr()))
         assert sorted(sizes) == sorted(map(len, networkx.connected_components(oracle))), seed
         for k in (1, 2, 3):
-            core = np.flatnonzero(kernels.k_core(*graph.csr(), k)).tolist()
+            core = np.flatnonzero(k_core(*graph.csr(), k)).tolist()
             assert core == sorted(networkx.k_core(oracle, k)), (seed, k)
 
 

@@ -15,8 +15,8 @@ from kgqa_hpc.errors import GraphFormatError
 from kgqa_hpc.kg import delimited
 from kgqa_hpc.kg.assemble import Assembly
 from kgqa_hpc.kg.delimited import CSV, TSV, DelimitedFile, Dialect
-from kgqa_hpc.kg.kernels import Interner
 from kgqa_hpc.kg.settings import GraphConfig
+from kgqa_hpc.kg.sources.csv import named_by_id
 from kgqa_hpc.kg.tables import read_table
 from tests.kg.conftest import load_source
 
@@ -99,36 +99,16 @@ def test_a_file_that_was_read_leaves_no_batch_in_memory(write):
     assert pa.total_allocated_bytes() - before < len(rows) / 10
 
 
-TEXTS = st.lists(st.text(max_size=4), max_size=40)
-
-
-def _array(values):
-    return pa.array(values, pa.large_string())
-
-
 @settings(max_examples=60)
-@given(st.lists(TEXTS, max_size=5))
-def test_texts_are_numbered_in_the_order_in_which_they_are_met(batches):
-    interner, known = Interner(), {}
-    for batch in batches:
-        expected = [known.setdefault(text, len(known)) for text in batch]
-        assert interner.numbers(_array(batch)).tolist() == expected
-    assert interner.texts().to_pylist() == list(known)
-    assert len(interner) == len(known)
-
-
-@settings(max_examples=30)
-@given(st.lists(st.tuples(st.text(max_size=3), st.text(max_size=3)), max_size=30))
-def test_pairs_are_met_alternately(pairs):
-    interner, known = Interner(), {}
-    expected = [known.setdefault(text, len(known)) for pair in pairs for text in pair]
-    left, right = interner.pairs(*(_array([pair[side] for pair in pairs]) for side in (0, 1)))
-    assert [code for row in zip(left.tolist(), right.tolist(), strict=True) for code in row] == expected
-
-
-def test_the_table_grows_with_its_texts_and_slices_are_read_where_they_are():
-    interner = Interner()
-    values = [f"id {number}" for number in range(200_000)]
-    assert interner.numbers(_array(["x", *values]).slice(1)).tolist() == list(range(200_000))
-    assert interner.numbers(_array(values[::-1])).tolist() == list(range(199_999, -1, -1))
-    assert interner.texts().to_pylist() == values
+@given(st.lists(st.lists(st.tuples(*[st.sampled_from("abcdefgh")] * 2), min_size=1, max_size=9), min_size=1))
+def test_nodes_that_only_edges_name_stand_in_the_order_of_their_appearance(batches):
+    assembly = Assembly(GraphConfig())
+    for rows in batches:
+        source, target = (pa.array(column) for column in zip(*rows, strict=True))
+        assembly.edges("e", source, target, source, lambda row: row)
+    graph = assembly.finish({}, declare=named_by_id)
+    ends = [row for rows in batches for row in rows]
+    assert graph.node_ids.tolist() == list(dict.fromkeys(node for row in ends for node in row))
+    pairs = zip(graph.node_ids[graph.edge_source], graph.node_ids[graph.edge_target], strict=True)
+    assert list(pairs) == ends
+    assert graph.edge_types == tuple(dict.fromkeys(source for source, _ in ends))

@@ -14,9 +14,9 @@ ENTRIES = {
         "drkg": "sources.published:Drkg",
     },
     "metapaths": {
-        "oregano": "metapaths:OREGANO",
-        "primekg": "metapaths:PRIMEKG",
-        "hetionet": "metapaths:HETIONET",
+        "oregano": "sources.published:OREGANO",
+        "primekg": "sources.published:PRIMEKG",
+        "hetionet": "sources.published:HETIONET",
     },
     "hydrators": {"recipe": "hydrate:hydrated"},
     "commands": {"hydrate": "cli:hydrate"},

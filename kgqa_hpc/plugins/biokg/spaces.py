@@ -50,8 +50,10 @@ class Web:
         self._next, self._in_vain = 0.0, 0
         self.known: dict[str, dict[str, Any]] = {}
         data = read_bytes(path) if path.exists() else b""
-        self._whole = data.rfind(b"\n") + 1
-        for line in data[: self._whole].split(b"\n"):
+        end = data.rfind(b"\n") + 1
+        if end < len(data):
+            os.truncate(path, end)
+        for line in data[:end].split(b"\n"):
             try:
                 answer = parse_json(line)
                 self.known.setdefault(str(answer["id"]), answer)
@@ -79,14 +81,9 @@ class Web:
             # The answer is on disk before the next request.
             answer = {"id": key, "name": name, "date": datetime.now(UTC).date().isoformat()}
             make_folder(self._path.parent)
-            with open(open_append(self._path), "ab") as file:
-                if file.tell() > self._whole:
-                    file.truncate(self._whole)
-                    file.seek(self._whole)
+            with open(open_append(self._path), "ab", buffering=0) as file:
                 file.write(orjson.dumps(answer) + b"\n")
-                file.flush()
                 os.fsync(file.fileno())
-                self._whole = file.tell()
             self.known[key] = answer
 
     def _ask(self, key: str) -> tuple[str, str | None]:
@@ -248,6 +245,5 @@ class Spaces:
             if self._cache is None:
                 problem = f"space {space}: no place for the answers of a web service"
                 raise InputError(problem, "set cache in the recipe")
-            name = "".join(letter if letter.isalnum() else "_" for letter in space)
-            self._webs[space] = Web(resolver, self._cache / f"{name}.jsonl")
+            self._webs[space] = Web(resolver, self._cache / f"{urllib.parse.quote(space, safe='')}.jsonl")
         return self._webs[space]

@@ -133,7 +133,8 @@ class PuzzleAnchors(AnchorKind):
 
     def draw(self, source: Source, settings: PuzzleSettings, seed: int, tools: Tools) -> Drawn:
         """Raises InputError without clingo, EmptyGraphError if no chain has exactly one conclusion."""
-        from kgqa_hpc.anchors.simple_paths import Layer, PathSpace  # its compiler loads slowly
+        from kgqa_hpc.anchors.simple_paths import PathSpace  # its compiler loads slowly
+        from kgqa_hpc.kg.graph import simple_csr
 
         answers = source.answer_graph()
         graph, effects = answers.graph, settings.effects
@@ -150,7 +151,7 @@ class PuzzleAnchors(AnchorKind):
         pairs = np.array([effect_ends(edge, effects[edge[2]]) for edge in edges], np.int32).reshape(-1, 2)
         inner = position[pairs]
         inner = inner[(inner >= 0).all(axis=1)]
-        layer = Layer.build(len(answers.positions), inner[:, 0], inner[:, 1])
+        layer = simple_csr(len(answers.positions), inner[:, 0], inner[:, 1], directed=True)
         space = PathSpace([layer] * settings.length)
         make = partial(_puzzle, answers, around, settings=settings, seed=seed)
         anchors = list(space.fitting(seed, settings.number, IN_VAIN, make))

@@ -216,27 +216,24 @@ class NanoGraphRag:
 
     def read(self, settings: NanoGraphRagSettings) -> KnowledgeGraph:
         """The graph of the document, in its order; names are its ids without quotes."""
+        import pandas as pd
+
         path = Path(settings.path)
         assembly = Assembly(settings)
         add_graphml(assembly, path, names=(), node_types=("entity_type",), edge_types=("keywords",))
         graph = assembly.finish({"source": self.name, "files": path.name}, defaults=("UNKNOWN", ""))
-        kinds, codes = _merged([kind.strip(_QUOTES) for kind in graph.node_types])
+        # Types that differ in their quotes alone become one.
+        codes, kinds = pd.factorize(np.array([kind.strip(_QUOTES) for kind in graph.node_types], object))
         edge_kinds = [kind.strip(_QUOTES) or settings.edge_type for kind in graph.edge_types]
-        edge_types, edge_codes = _merged(edge_kinds)
+        edge_codes, edge_types = pd.factorize(np.array(edge_kinds, object))
         return dataclasses.replace(
             graph,
             names=np.array([name.strip(_QUOTES) for name in graph.node_ids], dtype=object),
-            node_type=codes[graph.node_type],
-            node_types=kinds,
-            edge_type=edge_codes[graph.edge_type],
-            edge_types=edge_types,
+            node_type=codes[graph.node_type].astype(np.int32),
+            node_types=tuple(kinds),
+            edge_type=edge_codes[graph.edge_type].astype(np.int32),
+            edge_types=tuple(edge_types),
         )
-
-
-def _merged(kinds: list[str]) -> tuple[tuple[str, ...], np.ndarray]:
-    """Merge equal types: the distinct types, and the new code of each old code."""
-    code_of = {kind: code for code, kind in enumerate(dict.fromkeys(kinds))}
-    return tuple(code_of), np.array([code_of[kind] for kind in kinds], np.int32)
 
 
 _PIECE = 1 << 20

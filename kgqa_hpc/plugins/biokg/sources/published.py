@@ -24,6 +24,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
+from itertools import chain
 from pathlib import Path
 from typing import Any, Literal
 
@@ -37,7 +38,6 @@ from kgqa_hpc.errors import GraphFormatError, InputError
 from kgqa_hpc.kg.assemble import Assembly
 from kgqa_hpc.kg.delimited import CSV, TSV, Rows
 from kgqa_hpc.kg.graph import KnowledgeGraph
-from kgqa_hpc.kg.relations import first_of_runs
 from kgqa_hpc.kg.settings import Files, SourceSettings, listed
 from kgqa_hpc.kg.sources.csv import add_triples
 from kgqa_hpc.kg.tables import Buffer, constant, read_table
@@ -137,18 +137,18 @@ class PrimeKg:
 
     def read(self, settings: PrimeKgSettings) -> KnowledgeGraph:
         """The graph of kg.csv; nodes in the order in which its rows name them."""
-        from kgqa_hpc.kg.kernels import Interner  # its compiler loads slowly
-
         path, kind = Path(settings.path), settings.edge_type
-        assembly, interner = Assembly(settings), Interner()
+        assembly, declared = Assembly(settings), set[str]()
         columns = [f"{side}_{column}" for column in _END for side in "xy"]
         for rows in read_table(path, CSV, [*columns, kind]):
             # Positions of new nodes in the rows, as 2 * row + (1 for the right end), ascending
-            before = len(interner)
-            codes = np.stack(interner.pairs(rows["x_index"], rows["y_index"]), axis=1).ravel()
-            fresh = np.flatnonzero(codes >= before)
-            _, first_rows = np.unique(codes[fresh], return_index=True)
-            _add_nodes(assembly, rows, fresh[np.sort(first_rows)])
+            pairs = zip(rows["x_index"].to_pylist(), rows["y_index"].to_pylist(), strict=True)
+            fresh = []
+            for position, node in enumerate(chain.from_iterable(pairs)):
+                if node not in declared:
+                    declared.add(node)
+                    fresh.append(position)
+            _add_nodes(assembly, rows, np.array(fresh, np.int64))
             assembly.edges(rows.file, rows["x_index"], rows["y_index"], rows[kind], rows.line_of)
         graph = assembly.finish({"source": self.name, "files": path.name, "licence": self.licence})
         return graph if settings.mirrored == "keep" else graph.with_edges(_first_of_mirrored(graph))
@@ -166,13 +166,11 @@ def _add_nodes(assembly: Assembly, rows: Rows, positions: npt.NDArray[np.int64])
 
 
 def _first_of_mirrored(graph: KnowledgeGraph) -> npt.NDArray[np.bool_]:
-    low = np.minimum(graph.edge_source, graph.edge_target)
-    high = np.maximum(graph.edge_source, graph.edge_target)
-    order = np.lexsort((graph.edge_type, high, low))  # stable: equal edges stay in file order
-    keep = np.zeros(len(order), dtype=bool)
-    for values in (low, high, graph.edge_type):
-        keep[order] |= first_of_runs(values[order])
-    return keep
+    import pandas as pd
+
+    source, target = graph.edge_source, graph.edge_target
+    columns = np.minimum(source, target), np.maximum(source, target), graph.edge_type
+    return ~pd.DataFrame(dict(enumerate(columns))).duplicated().to_numpy()
 
 
 class DrkgSettings(SourceSettings):
@@ -291,3 +289,41 @@ def _long_names(path: Path) -> dict[str, str]:
             parts = re.split(" [-<>] ", name)  # Compound - treats - Disease, Gene > regulates > Gene
             names[short] = parts[1] if len(parts) == 3 else name
     return names
+
+
+# Metapaths for `anchors.patterns`: node types along the paths of a kind of question.
+OREGANO = [
+    ["compound", "protein", "gene"],
+    ["compound", "gene", "disease"],
+    ["compound", "gene", "pathway"],
+    ["disease", "gene", "compound"],
+    ["disease", "gene", "pathway"],
+    ["disease", "compound", "protein"],
+    ["gene", "protein", "compound"],
+    ["pathway", "gene", "disease"],
+    ["compound", "protein", "gene", "disease"],
+]
+PRIMEKG = [
+    ["drug", "gene/protein", "disease"],
+    ["drug", "gene/protein", "pathway"],
+    ["disease", "gene/protein", "drug"],
+    ["disease", "gene/protein", "pathway"],
+    ["effect/phenotype", "disease", "drug"],
+    ["effect/phenotype", "disease", "gene/protein"],
+    ["drug", "disease", "effect/phenotype"],
+    ["exposure", "disease", "gene/protein"],
+    ["effect/phenotype", "disease", "gene/protein", "drug"],
+]
+HETIONET = [
+    ["Compound", "Gene", "Disease"],
+    ["Compound", "Gene", "Pathway"],
+    ["Disease", "Gene", "Compound"],
+    ["Disease", "Gene", "Pathway"],
+    ["Symptom", "Disease", "Compound"],
+    ["Compound", "Disease", "Symptom"],
+    ["Side Effect", "Compound", "Disease"],
+    ["Pharmacologic Class", "Compound", "Disease"],
+    ["Symptom", "Disease", "Gene"],
+    ["Pathway", "Gene", "Disease"],
+    ["Symptom", "Disease", "Gene", "Compound"],
+]

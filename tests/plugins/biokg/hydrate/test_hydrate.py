@@ -182,6 +182,22 @@ def test_a_web_service_is_asked_once_for_each_id_and_its_answers_kept(named, web
     assert first.node_properties["name_date"][5] == second.node_properties["name_date"][5]
 
 
+def test_spaces_with_similar_names_keep_their_answers_apart(named, tables, service):
+    (tables / "COMPOUND.tsv").write_text("ID\tX\nCOMPOUND:2\t100\n", encoding="utf-8")
+    names = {"compound": ("COMPOUND.tsv", "x-y", "X"), "gene": ("GENES.tsv", "x_y", "NCBI")}
+    classes = {
+        kind: {"table": table, "names": [{"space": space, "column": column}]}
+        for kind, (table, space, column) in names.items()
+    }
+    resolvers = {"x-y": service.url, "x_y": f"{service.url}?other"}
+    spaces = {
+        space: {"resolver": {"url": url, "name": ["name"], "per_second": 100}, "licence": "CC0"}
+        for space, url in resolvers.items()
+    }
+    graph, _ = named(_recipe(tables, classes=classes, spaces=spaces), web=True)
+    assert graph.names[[1, 5]].tolist() == ["gene 100", "gene 100?other"]
+
+
 @pytest.mark.parametrize(
     ("mood", "reason"),
     [
