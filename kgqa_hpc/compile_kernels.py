@@ -6,6 +6,7 @@ runs on other machines, set NUMBA_CPU_NAME=generic both here and at run time.
 """
 
 import numpy as np
+import pyarrow as pa
 
 from kgqa_hpc.anchors.anchor import Source
 from kgqa_hpc.anchors.routes import Routes
@@ -19,13 +20,17 @@ from kgqa_hpc.graphlets.sample_by_draws import Stream
 from kgqa_hpc.graphlets.sample_by_rank import enumerate_sample
 from kgqa_hpc.graphlets.shapes import SHAPES
 from kgqa_hpc.graphlets.structures import Ground
+from kgqa_hpc.kg import kernels
 from kgqa_hpc.kg.graph import KnowledgeGraph, simple_csr
 
 
 def compile_kernels() -> None:
     """Run every kernel once with each combination of argument types, so that numba compiles it."""
-    # Paths.
+    # Id tables, cores, paths.
+    ids = pa.array(map(str, range(40_000)), pa.large_string())  # so many that the table grows
+    kernels.Interner().pairs(ids, ids)
     ends = np.arange(3, dtype=np.int32)
+    kernels.k_core(*simple_csr(4, ends, ends + np.int32(1)), 1)
     PathSpace([simple_csr(4, ends, ends + np.int32(1), directed=True)] * EXACT).total()
     names, types = np.array(list("abcd"), object), np.zeros(4, np.int32)
     graph = KnowledgeGraph(names, names, types, ("x",), ends, ends + np.int32(1), types[:3], ("r",))

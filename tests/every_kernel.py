@@ -8,6 +8,7 @@ import tempfile
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 
 from kgqa_hpc.anchors.anchor import Source, Tools
 from kgqa_hpc.anchors.path import PathAnchors, PathSettings
@@ -16,6 +17,7 @@ from kgqa_hpc.graphlets import choose_method, sample
 from kgqa_hpc.graphlets.count import count_graphlets
 from kgqa_hpc.kg.describe import stats
 from kgqa_hpc.kg.graph import simple_csr
+from kgqa_hpc.kg.kernels import Interner
 from kgqa_hpc.kg.reduce import reduce_to
 from kgqa_hpc.kg.settings import graph_config, load_graph
 
@@ -39,12 +41,24 @@ def read_and_reduce(folder: Path) -> None:
             PathAnchors().draw(Source(reduction.graph), PathSettings(length=1, max_answers=most), 1, Tools(1))
 
 
-def main() -> None:
-    with tempfile.TemporaryDirectory() as folder:
-        read_and_reduce(Path(folder))
+def number_and_walk() -> None:
+    texts = pa.array(["a", "b", "", "a"], pa.large_string())
+    own = Interner()
+    buffers = [None, pa.py_buffer(np.array([0, 1, 2]).tobytes()), pa.py_buffer(b"ab")]
+    as_mapped = pa.Array.from_buffers(pa.large_string(), 2, buffers)  # read-only, as from a mapped file
+    for values in (texts, texts[1:3], texts[:0], as_mapped):
+        own.numbers(values)
+        own.pairs(values, values)
+    own.numbers(pa.array(map(str, range(70_000)), pa.large_string()))
     ends = np.arange(5, dtype=np.int32)
     for length in (2, 3, 4):
         PathSpace([simple_csr(6, ends, ends + np.int32(1), directed=True)] * length).total()
+
+
+def main() -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        read_and_reduce(Path(folder))
+    number_and_walk()
     rng = np.random.default_rng(1)
     some = {(int(a), int(b)) for a, b in rng.integers(0, 60, (600, 2)) if a < b}
     mixed = csr_of(70, some | {(v, v + 10) for v in range(50, 60)})

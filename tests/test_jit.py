@@ -206,7 +206,7 @@ def test_after_compiling_ahead_nothing_is_left_to_compile() -> None:
     """No kernel without machine code, and none that real work calls with other types."""
     found = kernels()
     assert len(found) > 20
-    assert any(name.startswith("kgqa_hpc.anchors.") for name in found)
+    assert any(name.startswith("kgqa_hpc.kg.") for name in found)
     ways = ROOT / "tests" / "every_kernel.py"
     done = subprocess.run(
         [sys.executable, "-c", PROGRAM, json.dumps(found), ways], cwd=ROOT, capture_output=True, text=True

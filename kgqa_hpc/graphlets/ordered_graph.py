@@ -13,7 +13,8 @@ import numpy as np
 
 from kgqa_hpc.errors import InputError
 from kgqa_hpc.graphlets.kernels import triangles
-from kgqa_hpc.kg.graph import k_core, simple_csr
+from kgqa_hpc.kg.graph import simple_csr
+from kgqa_hpc.kg.kernels import k_core
 from kgqa_hpc.kg.relations import Csr
 from kgqa_hpc.threads import Workers
 

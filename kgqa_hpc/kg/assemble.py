@@ -8,9 +8,7 @@ the graph, not for its files.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from itertools import count
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -31,24 +29,6 @@ Declare = Callable[[pa.Array], tuple[pa.Array, pa.Array]]
 _PROPERTY = "/"  # prefix of a property's column, which no other column has
 
 
-class Interner:
-    """Distinct texts, each with its number (its place in the order of first appearance)."""
-
-    def __init__(self) -> None:
-        self._numbers = defaultdict[str, int](count().__next__)
-
-    def numbers(self, values: pa.Array) -> Codes:
-        """The number of each value (text, no nulls), int32; new values are added."""
-        encoded = values.dictionary_encode()
-        texts = encoded.dictionary.to_numpy(zero_copy_only=False)
-        numbers = np.fromiter(map(self._numbers.__getitem__, texts), np.int32, len(texts))
-        return numbers[encoded.indices.to_numpy()]
-
-    def texts(self) -> list[str]:
-        """The distinct texts in the order of their numbers."""
-        return list(self._numbers)
-
-
 class Assembly:
     """Collects a graph: `nodes` and `edges` take batches in any order, `finish` gives the graph.
 
@@ -59,6 +39,8 @@ class Assembly:
     """
 
     def __init__(self, settings: GraphConfig) -> None:
+        from kgqa_hpc.kg.kernels import Interner  # its compiler loads slowly, and only readers need it
+
         self._settings, self._ids = settings, Interner()
         self._nodes, self._edges = _Batches(), _Batches()
 
@@ -85,10 +67,7 @@ class Assembly:
         properties: Mapping[str, pa.Array] | None = None,
     ) -> None:
         """Add a batch of edge rows of `file`."""
-        ends = pa.concat_arrays([column.cast(pa.large_string()) for column in (sources, targets)])
-        # Nodes appear in the order source, target, source …
-        turns = np.arange(len(ends)).reshape(2, -1).T.ravel()
-        source, target = self._ids.numbers(ends.take(pa.array(turns))).reshape(-1, 2).T.copy()
+        source, target = self._ids.pairs(*(ends.cast(pa.large_string()) for ends in (sources, targets)))
         self._edges.add(file, line_of, types, properties or {}, {"source": source, "target": target})
 
     def finish(
@@ -109,8 +88,7 @@ class Assembly:
         Raises GraphFormatError with file and line, EmptyGraphError when there is no node or no edge.
         """
         left_out_codes = self._ids.numbers(pa.array(left_out, pa.large_string()))
-        texts = pa.array(self._ids.texts(), pa.large_string())
-        files = self._nodes.files(), self._edges.files()
+        texts, files = self._ids.texts(), (self._nodes.files(), self._edges.files())
         node, source, target = (
             self._nodes.codes("node"),
             self._edges.codes("source"),
@@ -234,7 +212,7 @@ class _Batches:
 
     def __init__(self) -> None:
         self.columns: dict[str, list[Any]] = {}
-        self._types = Interner()
+        self._types: dict[str, int] = {}  # codes in the order of first appearance
         self._starts = [0]
         self._batches: list[tuple[str, Lines]] = []
 
@@ -247,7 +225,9 @@ class _Batches:
         columns: Mapping[str, Any],
     ) -> None:
         """Append a batch; a property that a batch lacks is null in its rows."""
-        batch = {**columns, "type": self._types.numbers(types)}
+        encoded = types.dictionary_encode()
+        codes = [self._types.setdefault(kind, len(self._types)) for kind in encoded.dictionary.to_pylist()]
+        batch = {**columns, "type": np.array(codes, np.int32)[encoded.indices.to_numpy()]}
         batch |= {_PROPERTY + name: cells.cast(pa.large_string()) for name, cells in properties.items()}
         for name in dict.fromkeys((*self.columns, *batch)):
             if name not in self.columns:
@@ -267,7 +247,7 @@ class _Batches:
 
         The columns are forgotten. `default` is the type of rows none of which has one.
         """
-        codes, names = self.codes("type"), self._types.texts()
+        codes, names = self.codes("type"), list(self._types)
         if not keep.all():
             used = pa.array(codes[keep]).dictionary_encode()
             codes, names = used.indices.to_numpy(), [names[code] for code in used.dictionary.to_pylist()]

@@ -265,19 +265,6 @@ def components(indptr: Int64, indices: Codes) -> Codes:
     return component
 
 
-def k_core(indptr: Int64, indices: Codes, k: int) -> Mask:
-    """The nodes of the k-core, the largest subgraph in which each node has at least k neighbours; bool (n,)."""
-    rows, degree = _matrix(indptr, indices), np.diff(indptr)
-    keep = np.ones(len(degree), bool)
-    border = np.flatnonzero(degree < k)
-    while len(border):
-        keep[border] = False
-        neighbours = rows[border].indices
-        np.subtract.at(degree, neighbours, 1)
-        border = np.unique(neighbours[keep[neighbours] & (degree[neighbours] < k)])
-    return keep
-
-
 def _matrix(indptr: Int64, indices: Codes) -> csr_array:
     nodes = len(indptr) - 1
     return csr_array((np.ones(len(indices), bool), indices, indptr), (nodes, nodes))

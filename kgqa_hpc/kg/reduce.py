@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kgqa_hpc.errors import EmptyGraphError
-from kgqa_hpc.kg.graph import KnowledgeGraph, Mask, components, counts_by_name, k_core, of_types
+from kgqa_hpc.kg.graph import KnowledgeGraph, Mask, components, counts_by_name, of_types
 from kgqa_hpc.kg.relations import Int64
 
 if TYPE_CHECKING:
@@ -153,6 +153,8 @@ def _connected(graph: KnowledgeGraph, limits: GraphConfig) -> tuple[KnowledgeGra
     origins = np.arange(graph.num_nodes)
     lost = [0, 0]
     if limits.k_core is not None:
+        from kgqa_hpc.kg.kernels import k_core  # its compiler loads slowly
+
         keep = k_core(*graph.csr(), limits.k_core)
         graph, origins, lost[0] = graph.subgraph(keep), origins[keep], int((~keep).sum())
         if not graph.num_nodes:

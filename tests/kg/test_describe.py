@@ -8,7 +8,8 @@ from typer.testing import CliRunner
 from kgqa_hpc.cli import app
 from kgqa_hpc.errors import InputError
 from kgqa_hpc.kg.describe import Profiles, dump_profiles, one_line, place_of, profile, read_profiles
-from kgqa_hpc.kg.graph import components, k_core
+from kgqa_hpc.kg.graph import components
+from kgqa_hpc.kg.kernels import k_core
 from kgqa_hpc.kg.reduce import reduce_to
 from kgqa_hpc.kg.settings import GraphConfig
 

@@ -15,6 +15,7 @@ from kgqa_hpc.errors import GraphFormatError
 from kgqa_hpc.kg import delimited
 from kgqa_hpc.kg.assemble import Assembly
 from kgqa_hpc.kg.delimited import CSV, TSV, DelimitedFile, Dialect
+from kgqa_hpc.kg.kernels import Interner
 from kgqa_hpc.kg.settings import GraphConfig
 from kgqa_hpc.kg.sources.csv import named_by_id
 from kgqa_hpc.kg.tables import read_table
@@ -112,3 +113,14 @@ def test_nodes_that_only_edges_name_stand_in_the_order_of_their_appearance(batch
     pairs = zip(graph.node_ids[graph.edge_source], graph.node_ids[graph.edge_target], strict=True)
     assert list(pairs) == ends
     assert graph.edge_types == tuple(dict.fromkeys(source for source, _ in ends))
+
+
+def test_the_table_grows_with_its_texts_and_slices_are_read_where_they_are():
+    interner = Interner()
+    values = [f"id {number}" for number in range(200_000)]
+    assert interner.numbers(pa.array(["x", *values], pa.large_string()).slice(1)).tolist() == [
+        *range(200_000)
+    ]
+    reverse = interner.numbers(pa.array(values[::-1], pa.large_string()))
+    assert reverse.tolist() == list(range(199_999, -1, -1))
+    assert interner.texts().to_pylist() == values
