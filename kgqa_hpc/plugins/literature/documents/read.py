@@ -98,7 +98,8 @@ def changes(path: Path) -> Iterator[Change]:
     start = head.removeprefix(b"\xef\xbb\xbf").lstrip()[:1]
     if start == b"<" or head[:2] in (b"\xff\xfe", b"\xfe\xff"):
         return xml_changes(path)
-    if start in (b"{", b""):
+    broken_download = not start and "xml" in path.name.lower()
+    if start in (b"{", b"") and not broken_download:
         return _jsonl_changes(path)
     problem = f"{path}: neither XML nor JSON Lines nor Parquet"
     raise DocumentFormatError(problem, "documents are MEDLINE or JATS XML, or {id, title, text}")
