@@ -40,7 +40,7 @@ def read_table(
     """
     file = DelimitedFile.open(path, dialect)
     names = header_names(file, required, cure)
-    present = [*required, *(name for name in optional if name in names)]
+    present = [*dict.fromkeys(required), *(name for name in optional if name in names)]
     further = [name for name in dict.fromkeys(names) if name and name not in present]
     further = [name for name in further if properties is None or name in properties]
     for rows in file.rows(unique(names), [*present, *further], header=True):

@@ -178,10 +178,9 @@ class CsvTable:
     name = "csv"
 
     def write(self, source: ExportSource, folder: Path) -> None:
+        titles = list(islice(source.records(), 1))  # the keys of the first record
         for split in source.splits:
-            records = source.records(split)
-            titles = list(islice(records, 1))  # the keys of the first record
-            rows = (map(_cell, record.values()) for record in chain(titles, records))
+            rows = (map(_cell, record.values()) for record in source.records(split))
             _write_table(folder / f"{split}.csv", chain(titles, rows), ",")
 
 

@@ -18,7 +18,7 @@ from kgqa_hpc.dataset.files import selector
 from kgqa_hpc.errors import InputError
 from kgqa_hpc.plugins.evaluation.agreement import MISSING, Codes, Floats
 from kgqa_hpc.plugins.evaluation.ratings import Ratings
-from kgqa_hpc.store.sums import require_whole
+from kgqa_hpc.store.sums import COMBINED, require_whole
 from kgqa_hpc.text.plain_text import shell_word
 from kgqa_hpc.text.streams import json_objects
 
@@ -27,18 +27,19 @@ DECISION = "decision"  # the run's own accepted or rejected, beside its judges
 
 
 def records(source: Path, where: str | None = None) -> Iterator[dict[str, Any]]:
-    """Each record of a run's dataset (accepted first) or of a file of JSON lines.
+    """Each record of a run's or a combined dataset (accepted first), or of a file of JSON lines.
 
     `where`: an SQL expression that selects records of a run. Raises InputError for a source that is neither, a wrong
     expression, and with file and line for a line that is no JSON object with an `id`.
     """
-    files = [source] if source.is_file() else [source / "dataset" / name for name in FILES]
+    dataset = source if (source / COMBINED).is_file() else source / "dataset"
+    files = [source] if source.is_file() else [dataset / name for name in FILES]
     if files != [source]:
         if not source.is_dir():
             raise InputError(f"{source}: no such run or file")
         if missing := [path for path in files if not path.is_file()]:
             raise InputError(f"{missing[0]}: is not there", f"first: kgqa merge {shell_word(source)}")
-        require_whole(source / "dataset", *FILES)
+        require_whole(dataset, *FILES)
     elif where:
         raise InputError(f"{source}: --where needs a merged run", "name the run's folder")
     for path in files:

@@ -99,6 +99,12 @@ def entities(*ids):
             [("e\u0301", "Ang\u00e9lique", "x"), ("\u00e9", '5" pipe', "x")],
             [("e\u0301", "r", "\u00e9")],
         ),
+        (  # one column may serve as id and as name
+            "csv",
+            ["symbol,kind\nBRCA1,gene\n", f"{HEAD}BRCA1,BRCA1,r\n"],
+            {"columns": {"id": "symbol", "name": "symbol", "type": "kind"}},
+            *([("BRCA1", "BRCA1", "gene")], [("BRCA1", "r", "BRCA1")]),
+        ),
         (  # several gzip members are one file
             "csv",
             [gzip.compress(b"id,name,type\nG1,a,x\n", mtime=0) + gzip.compress(b"D1,b,x\n", mtime=0), EDGES],

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from pathlib import Path
+from shutil import copytree
 
 import pytest
 from hypothesis import given
@@ -104,6 +105,14 @@ def test_a_sheet_with_ratings_is_never_overwritten(merged_run: Path, tmp_path: P
         draw_sample(merged_run, sheet, number=10)
     assert sheet.read_bytes() == rated
     assert not (tmp_path / "s.key.csv").exists()  # nothing half-written
+
+
+def test_a_combined_dataset_is_sampled_like_a_run(merged_run: Path, tmp_path: Path) -> None:
+    combined = copytree(merged_run / "dataset", tmp_path / "out")
+    (combined / "combined.json").write_text("{}")
+    draw_sample(combined, tmp_path / "a.csv", number=10)
+    draw_sample(merged_run, tmp_path / "b.csv", number=10)
+    assert (tmp_path / "a.csv").read_bytes() == (tmp_path / "b.csv").read_bytes()
 
 
 def test_a_run_that_was_not_merged_is_told_how(tmp_path: Path) -> None:

@@ -92,7 +92,8 @@ def changes(path: Path) -> Iterator[Change]:
     start = head.removeprefix(b"\xef\xbb\xbf").lstrip()[:1]
     if start == b"<" or head[:2] in (b"\xff\xfe", b"\xfe\xff"):
         return xml_changes(path)
-    if start in (b"{", b""):
+    broken_download = not start and "xml" in path.name.lower()
+    if start in (b"{", b"") and not broken_download:
         rows = json_objects(path, DocumentFormatError)
         return (_change(f"{path} line {number:,}", row) for number, row in rows)
     problem = f"{path}: neither XML nor JSON Lines nor Parquet"

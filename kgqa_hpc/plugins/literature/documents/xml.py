@@ -46,6 +46,7 @@ _TEXT_BLOCKS = frozenset(
 _FIGURES = {"fig", "table-wrap", "fig-group", "supplementary-material"}
 # XML's own white space. No-break and thin spaces are text and stay.
 _BLANKS = re.compile(r"[ \t\r\n]+")
+_NO_TITLES = ("", "[Not Available]", "[In Process Citation]")  # for articles in other languages
 
 
 class _Measured(io.RawIOBase):
@@ -163,7 +164,8 @@ def _medline_document(path: Path, record: Any, pmid: str, version: int) -> Docum
         if (text := _abstract(element))
     )
     abstract = _abstract(article.find("Abstract"))
-    return Document(pmid, next(filter(None, titles), ""), abstract, version, retracted, beside)
+    title = next((title for title in titles if title.removesuffix(".") not in _NO_TITLES), "")
+    return Document(pmid, title, abstract, version, retracted, beside)
 
 
 def _pmid(path: Path, pmid: Any) -> tuple[str, int]:

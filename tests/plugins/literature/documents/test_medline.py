@@ -26,6 +26,7 @@ LABELLED = (
     '<AbstractText Label="AIM">One.</AbstractText><AbstractText Label="UNASSIGNED">Two.</AbstractText>'
     '<AbstractText Label="LEVEL OF EVIDENCE: 4"/><AbstractText>Four.</AbstractText>'
 )
+VERNACULAR = "</ArticleTitle><VernacularTitle>Titre</VernacularTitle><ArticleTitle>"
 
 
 @pytest.mark.parametrize(
@@ -39,6 +40,9 @@ LABELLED = (
         ),
         # Parts of a structured abstract are lines with their labels.
         (record(1, "T", LABELLED), "T", "AIM: One.\nTwo.\nLEVEL OF EVIDENCE: 4\nFour."),
+        # PubMed's words for a title that nobody translated are none.
+        (record(1, "[Not Available]." + VERNACULAR), "Titre", ""),
+        (record(1, "[Nothing]." + VERNACULAR), "[Nothing].", ""),
     ],
 )
 def test_a_record_becomes_plain_title_and_text(tmp_path: Path, written: str, title: str, text: str) -> None:

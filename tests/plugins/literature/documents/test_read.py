@@ -76,6 +76,7 @@ BAD: list[tuple[str, str | bytes, str]] = [
     ("a.jsonl", LINE + '{"id": 1, "abstract": "x"}', "line 2: neither 'text' nor 'title'"),
     ("a.parquet", b"PAR1 and then nothing of the kind", r"a\.parquet: not readable as Parquet"),
     ("a.bin", b"\x00\x01hello", "neither XML nor JSON Lines nor Parquet"),
+    ("a.xml.gz", gzip.compress(b"", mtime=0), "neither XML nor JSON Lines nor Parquet"),  # a broken download
     ("a.xml.gz", gzip.compress(b"<html><p>hello</p></html>", mtime=0), "no MEDLINE record and no JATS article"),
     ("a.xml.gz", gzip.compress(MANY, mtime=0)[:-2000], r"a\.xml\.gz: the gzip data is damaged"),
     ("a.xml", xml(record(1))[:-60], r"a\.xml line 2: not well-formed XML"),
