@@ -39,10 +39,13 @@ def kind_of(config: RunConfig) -> AnchorKind:
     return kinds[0] if len(kinds) == 1 else KindFamily(kinds)
 
 
-def build_chain(config: RunConfig, pass_name: str, prompts: Path | None = None) -> list[Step]:
-    """The steps of the pass in order; call `set_engine` before the first answer.
+def build_chain(
+    config: RunConfig, pass_name: str, engine: EngineInfo | None = None, prompts: Path | None = None
+) -> list[Step]:
+    """The steps of the pass in order.
 
-    `prompts` is a folder that is searched instead of the configuration's.
+    `engine` goes into the trace; if it is not given here, call `set_engine` before the first answer. `prompts` is a
+    folder that is searched instead of the configuration's.
 
     Raises PromptError as `load_prompt` does, for a prompt of another step, and for a prompt with variables that its
     step does not supply.
@@ -51,8 +54,8 @@ def build_chain(config: RunConfig, pass_name: str, prompts: Path | None = None) 
     variants = {name: v for name, v in config.variant_configs().items() if only in (None, name)}
     kind = kind_of(config)
     if not variants:
-        return _chain(config, pass_name, kind, prompts)
-    chains = {name: _chain(variant, pass_name, kind, prompts) for name, variant in variants.items()}
+        return _chain(config, pass_name, kind, engine, prompts)
+    chains = {name: _chain(variant, pass_name, kind, engine, prompts) for name, variant in variants.items()}
     chain: list[Step] = []
     for steps in zip(*chains.values(), strict=True):
         reference, *compared = ([step.settings, step.context.edge_types, step.prompts] for step in steps)
@@ -61,15 +64,18 @@ def build_chain(config: RunConfig, pass_name: str, prompts: Path | None = None) 
     return chain
 
 
-def _chain(config: RunConfig, pass_name: str, kind: AnchorKind, prompts: Path | None) -> list[Step]:
+def _chain(
+    config: RunConfig, pass_name: str, kind: AnchorKind, engine: EngineInfo | None, prompts: Path | None
+) -> list[Step]:
     folder, domain = prompts or config.prompts.folder, config.prompts.domain
     settings = next(entry.steps for entry in config.passes if entry.name == pass_name)
     instructions: tuple[str, ...] = ()  # the system texts of all prompts that write fields of the records
     if any(STEPS.get(s.use).sees_instructions for s in settings):
         writers = [step for step in config.steps if step.prompt and STEPS.get(step.use).adds == "output"]
         instructions = tuple(load_prompt(str(step.prompt), folder, domain).system for step in writers)
-    edge_types, decide = bool(config.prompts.edge_types), decision_of(config)
-    context = StepContext(config.seed, kind, edge_types, decide, instructions=instructions)
+    context = StepContext(
+        config.seed, kind, bool(config.prompts.edge_types), decision_of(config), engine, instructions
+    )
     chain = [_step(step_settings, context, folder, domain) for step_settings in settings]
     _try_prompts(chain, config, pass_name)
     return chain

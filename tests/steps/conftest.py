@@ -7,7 +7,7 @@ import pytest
 from kgqa_hpc.anchors.anchor import Anchor, Node, Relation
 from kgqa_hpc.config import parse_config
 from kgqa_hpc.engines.engine import EngineInfo, Response
-from kgqa_hpc.runs.chain import build_chain, set_engine
+from kgqa_hpc.runs.chain import build_chain
 from kgqa_hpc.steps.item import Item
 
 ENGINE = EngineInfo("scripted", "1", "scripted-1", digest="d", quantisation="q")
@@ -22,9 +22,7 @@ def item():
 
 @pytest.fixture
 def chain():
-    steps = build_chain(parse_config({"engine": {"kind": "scripted"}, "seed": 7}, "test"), "main")
-    set_engine(steps, ENGINE)
-    return steps
+    return build_chain(parse_config({"engine": {"kind": "scripted"}, "seed": 7}, "test"), "main", ENGINE)
 
 
 def text_of(**fields):
