@@ -93,7 +93,7 @@ def test_a_table_has_every_column_and_no_cell_is_a_formula(tmp_path: Path) -> No
     assert json.loads(rows[0]["nodes"]) == records[rows[0]["id"]]["nodes"]
 
 
-def test_a_table_without_records_has_its_columns_as_pandas_and_datasets_need(tmp_path: Path) -> None:
+def test_a_table_without_records_has_its_columns_as_pandas_needs(tmp_path: Path) -> None:
     export(merged(tmp_path).folder, "csv", tmp_path / "out", "split = 'train'")
     train, test = ((tmp_path / "out" / f"{part}.csv").read_text("utf-8") for part in ("train", "test"))
     assert test == train.splitlines(keepends=True)[0]
