@@ -150,7 +150,8 @@ class Accounting:
             )
         parts = {name: counts["records"] for name, counts in splits.get("parts", {}).items()}
         lines += [f"  {name:<9} {number:>9,}  records" for name, number in parts.items()]
-        if empty := [name for name, number in parts.items() if not number]:
+        empty = [name for name, number in parts.items() if not number]
+        if empty and splits["groups"]:
             lines.append(
                 f"  {', '.join(empty)}: empty, for records that share {splits['by']} stay together, and the largest of "
                 f"{splits['groups']:,} such groups has {splits['largest_group']:,}; divide by another column "

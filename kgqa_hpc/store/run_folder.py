@@ -31,6 +31,7 @@ from kgqa_hpc.store.fingerprint import (
     require_same,
     write_manifest,
 )
+from kgqa_hpc.store.sums import COMBINED
 from kgqa_hpc.text.plain_text import shell_word
 
 CONFIGURATION = ".configuration"  # lease name of the process that changes it; no pass can have this name
@@ -141,6 +142,8 @@ class RunFolder:
             elif path.is_file():
                 problem = "is a file, not a run folder"
                 cure = f"give the folder of a run; kgqa init {word} RUN makes one from a configuration"
+            elif (path / COMBINED).is_file():
+                problem, cure = "is a combined dataset, not a run", "name the runs that it was made of"
             elif path.exists():
                 problem = "is not a run folder (no manifest.json)"
             raise InputError(f"{path}: {problem}", cure)

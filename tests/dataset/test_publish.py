@@ -127,6 +127,8 @@ def test_splits_empty_parts_and_combinations_load_as_cards_say(make_merged: Any,
     parts = {name: part["records"] for name, part in accounting.splits["parts"].items()}
     assert sum(parts.values()) == accounting.total.accepted
     assert "test: empty, for records that share kind stay together" in str(said)
+    said.splits["groups"] = 0  # without any accepted record, another column would not help
+    assert "stay together" not in str(said)
     lines = rows(tmp_path / "cache", divided.folder.dataset, whole.folder.dataset, tmp_path / "out")
     assert lines[0] == " ".join(f"accepted/{name}={number}" for name, number in parts.items())
     assert lines[2] == f"accepted/train={said.total.accepted}"

@@ -84,6 +84,9 @@ def test_opening_what_is_no_run_says_how_to_make_one(tmp_path: Path) -> None:
     assert "kgqa init CONFIG" in caught.value.cure
     with pytest.raises(InputError, match="is not a run folder"):
         RunFolder.open(tmp_path)
+    (tmp_path / "combined.json").write_text("{}")
+    with pytest.raises(InputError, match="is a combined dataset, not a run"):
+        RunFolder.open(tmp_path)
 
 
 @pytest.mark.parametrize(
