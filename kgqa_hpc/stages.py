@@ -181,7 +181,7 @@ def standing(folder: Path) -> dict[str, Any]:
 
 
 def work_through(chosen: Sequence[Stage], folder: Path, threads: int | None = None) -> None:
-    """Do the chosen stages in order and print the text that each returns on stderr; a path is for the caller to print.
+    """Do the chosen stages in order and print on stderr what each returns, unless it is a path.
 
     Packages that the merge needs are required before the first stage; if items are left to process, the engines'
     servers are tested too.

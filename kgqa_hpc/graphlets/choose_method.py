@@ -110,7 +110,7 @@ class Costs:
         return frozenset(name for name in PASSES if self.passes[name] <= EXACT_SECONDS)
 
     def counting(self) -> float:
-        """The closed forms: their preparation and the affordable passes."""
+        """Seconds of the closed forms: their preparation and the affordable passes."""
         return self.slots * SLOT_RATE + sum(self.passes[name] for name in PASSES if name in self.affordable)
 
     def form(self, structure: int) -> Structure:

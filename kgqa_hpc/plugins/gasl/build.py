@@ -183,7 +183,7 @@ _BUILD: dict[str, Callable[..., Any]] = {
     "amount": _amount,
     "hops": _hops,
 }
-# The same for rules whose value has a position; it comes first.
+# Functions for rules whose value has a position in the script, which is their first argument.
 _PLACED: dict[str, Callable[..., Any]] = {
     **dict.fromkeys(("string", "text"), _string),
     **dict.fromkeys(("type", "name", "ptype"), lambda at, token: lang.Word(_string(at, token), at)),
