@@ -181,7 +181,10 @@ def bring_up(
     while not stopped():
         if deaths > restarts:
             words = last.message if last else ""
-            cure = "its log in the run's logs/ tells more; everything finished is saved"
+            cure = (
+                "its log in the run's logs/ tells more; everything finished is saved; "
+                "raise runtime.engine_restarts if single items kill it"
+            )
             raise EngineError(
                 f"the engine died {deaths} times without an answer: {words}", cure + without_node(words)
             ) from last
