@@ -219,11 +219,20 @@ class _Run:
 
 
 LAST = "last"
-# A command is the function with the name of its rule in grammar.lark; the values of the rule's parts are its arguments.
-_COMMANDS: dict[str, Any] = {
+# The function of each command by its rule in grammar.lark; the values of the rule's parts are its arguments.
+_COMMANDS: dict[str, Callable[..., Outcome]] = {
     "set": lambda world, name, value: Outcome(value),
     **dict.fromkeys(("find", "debug"), lambda world, search: Outcome(finding.find(world, search))),
-    **vars(computing) | vars(combining) | vars(walking),
+    **{
+        function.__name__: function
+        for function in (
+            *(computing.add_field, computing.ask, computing.generate, computing.count, computing.aggregate),
+            *(computing.iterate, computing.check, computing.show, computing.inspect),
+            *(combining.join, combining.merge, combining.compare, combining.select, combining.rank),
+            *(combining.group, combining.declare, combining.update, combining.create),
+            *(walking.walk, walking.connect, walking.subgraph, walking.pattern, walking.cluster),
+        )
+    },
 }
 
 
