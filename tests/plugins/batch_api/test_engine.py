@@ -243,7 +243,7 @@ def test_batches_refused_after_the_first_answers_end_the_run_and_its_items_stay_
             return answer(body)
 
         service.completion = then_refuse  # type: ignore[method-assign]
-        result = kgqa("run", run, "--trust-config", code=1, TEST_KEY=KEY)
+        result = kgqa("run", run, "--trust-config", code=2, TEST_KEY=KEY)
         assert "refused for this reason" in result.stderr
         status = json.loads(kgqa("status", run, "--json").stdout)
         assert status["verdicts"]["failed"] == 0
