@@ -164,6 +164,11 @@ def test_output_to_a_full_disk_is_one_line() -> None:
     assert len(done.stderr.splitlines()) == 2
 
 
+def test_closed_output_changes_no_exit_code() -> None:
+    line = f"{sys.executable} -m kgqa_hpc list kinds >&- 2>&-"
+    assert subprocess.run(line, shell=True, env=environment()).returncode == 0
+
+
 def test_a_shell_completes_verbs_also_those_of_plugins() -> None:
     words = {"COMP_WORDS": "kgqa gas", "COMP_CWORD": "1", "_KGQA_COMPLETE": "complete_bash"}
     assert CliRunner().invoke(app, env=words, prog_name="kgqa").stdout.split() == ["gasl"]

@@ -105,6 +105,9 @@ def main() -> None:
     Errors of the operating system (too many open files, no rights, no memory) are printed in the same form. Output is
     UTF-8 whatever the locale: programs read it, and an ASCII terminal would end the command at the first dash.
     """
+    # Where one is closed, the next file that is opened would get its number.
+    sys.stdout = sys.stdout or open(os.devnull, "w")  # noqa: SIM115
+    sys.stderr = sys.stderr or open(os.devnull, "w")  # noqa: SIM115
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(encoding="utf-8", errors="backslashreplace")

@@ -18,9 +18,9 @@ from typing import Any
 from pydantic import ValidationError
 
 from kgqa_hpc.engines.engine import Price
-from kgqa_hpc.errors import StoreError
+from kgqa_hpc.errors import InputError, StoreError
 from kgqa_hpc.intervals import wilson
-from kgqa_hpc.store import atomic, journal, queue, shards, yaml_file
+from kgqa_hpc.store import atomic, journal, queue, shards
 from kgqa_hpc.store.run_folder import RunFolder
 
 ENDED = ("accepted", "rejected", "invalid", "failed")
@@ -198,12 +198,14 @@ def money(run: RunFolder, totals: Sequence[PassTotals]) -> dict[str, Any] | None
     """Money as {"spent", "budget", "passes": {pass: spent}}; None if no engine of the run has a price.
 
     Prices and budget are read from the run's config.yaml without a check of it, which would take too long for `status`.
+    A file that somebody edits must not end a worker; the next `kgqa run` reports what is wrong in it.
     """
-    config = yaml_file.load_yaml(run.config_file)
-    prices = {}
-    for entry in config.get("passes") or ():
-        engine = entry.get("engine") or config.get("engine") or {}
-        with suppress(ValidationError, KeyError):  # an edited file; `kgqa run` reports it
+    config: dict[str, Any] = {}
+    prices: dict[str, Price] = {}
+    with suppress(AttributeError, InputError, KeyError, StoreError, TypeError, ValidationError):
+        config = run.config()
+        for entry in config.get("passes") or ():
+            engine = entry.get("engine") or config.get("engine") or {}
             if engine.get("price") is not None:
                 prices[str(entry["name"])] = Price.model_validate(engine["price"])
     if not prices:

@@ -205,11 +205,11 @@ class RunFolder:
 
     def config(self) -> dict[str, Any]:
         """config.yaml as plain data. Raises InputError if it is missing or cannot be read as YAML."""
-        cure = "run kgqa init again"
+        cure = "remove it, and run kgqa init with the run's configuration again"
         try:
             data = yaml_file.load_yaml(self.config_file)
         except FileNotFoundError:
-            raise InputError(f"{self.config_file}: no such file", cure) from None
+            raise InputError(f"{self.config_file}: no such file", "run kgqa init again") from None
         except InputError as problem:
             raise InputError(problem.message, cure) from None
         if not isinstance(data, dict):

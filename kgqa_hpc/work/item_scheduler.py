@@ -30,7 +30,7 @@ Result = TypeVar("Result")
 TURN = 0.5  # s of work on answers after which a turn ends, so that stop requests and timers are noticed
 REFUSALS = 6  # restarts, in about 5 s, of an engine that names an error of the user's, such as a refused key
 HELD = (
-    "failed at the end: %d items (%s); if the engine was the cause, mend it, delete the results of their shards, "
+    "failed at the end: %d items (%s); if the engine was the cause, mend it, delete results/*/NAME.h5 of %s, "
     "and run the same command again"
 )
 CANCEL_GRACE = 1.0  # s that an engine has to acknowledge a cancellation
@@ -143,7 +143,8 @@ class Scheduler:
             if not self._flight:
                 if not self.waiting:  # no task is open: the failures that were held back are final
                     if self._held:
-                        LOG.warning(HELD, len(self._held), self._held[-1].item.reason)
+                        names = ", ".join(sorted({task.shard for task in self._held}))
+                        LOG.warning(HELD, len(self._held), self._held[-1].item.reason, names)
                     self._release()
                 return 0
             if not self._arrived:

@@ -27,6 +27,16 @@ def test_runs_are_listed_with_their_state_and_a_damaged_one_with_its_problem(tmp
     assert str(damaged.manifest_file) in render_runs(rows, tmp_path)
 
 
+@pytest.mark.parametrize("text", ["", "passes: [", "passes: [1]"])
+def test_a_configuration_that_somebody_edits_hides_no_status_and_a_broken_one_can_be_made_again(
+    text: str, run: RunFolder
+) -> None:
+    run.config_file.write_text(text)
+    assert len(runs_below(run.path)) == 1
+    assert "20" in kgqa("status", run.path).stdout
+    assert text.endswith("]") or "remove it, and run kgqa init" in kgqa("run", run.path, code=2).stderr
+
+
 def test_folders_of_other_users_do_not_hide_the_runs_beside_them(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -49,14 +49,16 @@ def study(
     without variants or scoring steps, DiskFull, StoreError.
     """
     config = load_config(config_file)
+    labels, cure = score_labels(config), "kgqa init --example study FILE shows some"
     if config.variants is None:
-        cure = "kgqa init --example study FILE shows some"
         raise InputError(f"{config_file}: has no variants to compare", cure)
+    if not labels:
+        raise InputError(f"{config_file}: has no steps that score, so it is no study", cure)
     run = init(config_file, folder)
     for stage in STAGES:
         if stage.name != "report":
             stage.work(folder, threads)
-    rows, labels = read_study(run, config), score_labels(config)
+    rows = read_study(run, config)
     variants = {name: rows[rows["variant"] == name] for name in changes(config.variants)}
     scores = {name: of_variant["score"].to_numpy() for name, of_variant in variants.items()}
     paired = share_anchors(config.variants)
@@ -83,12 +85,9 @@ def read_study(run: RunFolder, config: RunConfig) -> pd.DataFrame:
 
     `score` and `criterion LABEL`: the sum and the scores by step; `read` and `written`: the tokens of all steps except
     the scoring ones, the cost of a dataset; `scoring`: the tokens of the scoring steps, the added cost of the study.
-    Raises InputError where the configuration has no scoring step, or not every anchor was answered with every variant.
+    Raises InputError where not every anchor was answered with every variant.
     """
     labels = score_labels(config)
-    if not labels:
-        problem = f"{run.path}: has no steps that score, so it is no study"
-        raise InputError(problem, "kgqa init --example study FILE")
     work = open_work(run)
     if len(work.done) < len(work.manifest.names):
         problem = f"{run.path}: not every variant has answered every anchor"

@@ -4,6 +4,7 @@ variants are found, planted noise is called noise, both are drawn."""
 import json
 import re
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -128,9 +129,18 @@ def test_a_study_of_one_anchor_has_means_without_intervals(tmp_path: Path) -> No
     assert (tmp_path / "run" / "study" / "study.md").read_text().count(" | - | 0.00 | ") == 3
 
 
-def test_a_configuration_without_variants_is_no_study(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="variants"):
-        study(write_config(tmp_path, variants=None), tmp_path / "run")
+@pytest.mark.parametrize(
+    ("wrong", "word"),
+    [
+        ({"variants": None}, "variants"),
+        ({"passes": [{"name": "main", "steps": ["generate"]}]}, "steps that score"),
+    ],
+)
+def test_a_configuration_without_variants_or_scores_is_no_study(
+    wrong: dict[str, Any], word: str, tmp_path: Path
+) -> None:
+    with pytest.raises(InputError, match=word):
+        study(write_config(tmp_path, **wrong), tmp_path / "run")
     assert not (tmp_path / "run").exists()
 
 
