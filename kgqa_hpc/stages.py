@@ -202,13 +202,11 @@ def count(
     section: dict[str, Any], backend: Literal["native", "graph-tool"], threads: int | None
 ) -> dict[str, Any]:
     """Exact counts of the reduced graph that a `graph:` section names: {"nodes", "edges", "counts": {"1": …}}."""
-    from kgqa_hpc.config import parse_config
     from kgqa_hpc.graphlets.count import count_graphlets
     from kgqa_hpc.kg.reduce import reduce_to
-    from kgqa_hpc.kg.settings import load_graph
+    from kgqa_hpc.kg.settings import graph_config, load_graph
 
-    settings = parse_config({"graph": section, "engine": {"kind": "scripted"}}, "kgqa count").graph
-    assert settings is not None
+    settings = graph_config(section)
     graph = reduce_to(load_graph(settings), settings).graph
     with stage_progress() as progress:
         counts = count_graphlets(graph, backend=backend, threads=threads, progress=progress)

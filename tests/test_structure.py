@@ -44,7 +44,7 @@ MAY_KNOW = {
     "work": {"anchors", "cluster", "config", "engines", "runs", "status", "steps", "store"},
     "dataset": {"anchors", "config", "kg", "runs", "steps", "store"},
     "report": {"dataset", "drawing", "kg", "runs", "status", "store"},
-    "doctor": {"anchors", "cluster", "dataset", "engines", "kg", "steps"},
+    "doctor": {"anchors", "cluster", "dataset", "engines", "kg", "steps", "store"},
     "target": {"config", "dataset", "runs", "store", "work"},
     "stages": {"cluster", "config", "dataset", "graphlets", "kg", "report", "runs", "status"}
     | {"store", "target"},

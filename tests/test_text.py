@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kgqa_hpc.text.plain_text import about, clock_seconds, duration, normalized, parse_duration
+from kgqa_hpc.text.plain_text import about, duration, normalized, parse_duration
 from kgqa_hpc.text.streams import DEEPEST, parse_json, too_deep
 from kgqa_hpc.text.text_form import LONGEST, TextForm, read_form
 from tests.foreign.watchdog import watched
@@ -64,11 +64,6 @@ def test_a_duration_reads_like_slurm_and_like_people(text: str) -> None:
     else:
         with pytest.raises(ValueError, match="is not a duration"):
             parse_duration(text)
-
-
-def test_the_time_left_as_slurm_writes_it_is_understood() -> None:
-    times = {"2:03\n": 123, "1:02:03": 3723, "1-02:03:04": 93_784, "UNLIMITED": None}
-    assert {text: clock_seconds(text) for text in times} == times
 
 
 def test_durations_are_told_in_two_units_at_most_and_numbers_in_three_digits() -> None:

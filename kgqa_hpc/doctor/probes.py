@@ -22,7 +22,8 @@ from pathlib import Path
 from kgqa_hpc import __version__
 from kgqa_hpc.cluster.ranks import Mpi, launched_by, mismatch, parse_mpi
 from kgqa_hpc.engines.engine import Readiness
-from kgqa_hpc.errors import KgqaError
+from kgqa_hpc.errors import KgqaError, StoreError
+from kgqa_hpc.store import atomic
 
 SPACE_NEEDED = 2 * 2**30  # bytes: a run of the published size takes about 1.5 GB besides the model
 MPI_LABEL = "org.kgqa.mpi"
@@ -250,21 +251,17 @@ def gpu(timeout: float) -> str:
 
 
 def _folder(path_of: Callable[[], object], timeout: float) -> str:
-    """Whether files can be committed in a folder: written, flushed, linked (leases) and renamed; and its room."""
+    """Whether files can be committed in a folder, and its room."""
     try:
         folder = str(path_of())
         with tempfile.TemporaryDirectory(dir=folder, prefix=".kgqa-doctor-") as scratch:
-            file_a, second = Path(scratch, "a"), Path(scratch, "b")
-            with open(file_a, "wb") as file:
-                file.write(b"x")
-                file.flush()
-                os.fsync(file.fileno())
-            os.link(file_a, second)
-            os.replace(second, file_a)
+            for exclusive in (True, False):  # as leases and as other files
+                atomic.write_file(Path(scratch, "a"), b"x", exclusive=exclusive)
         free = shutil.disk_usage(folder).free
-    except OSError as problem:
+    except (OSError, StoreError) as problem:
         fix = "work in a writable folder, bind one with --bind, or set TMPDIR"
-        raise Fails(f"cannot commit files: {problem}", fix, needed=True) from None
+        words = getattr(problem, "message", problem)
+        raise Fails(f"cannot commit files: {words}", fix, needed=True) from None
     detail = f"{folder}: {free / 1e9:.1f} GB free"
     if free < SPACE_NEEDED:
         raise Fails(detail, "free some space, or work elsewhere")
