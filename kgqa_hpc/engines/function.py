@@ -38,7 +38,9 @@ class FunctionSettings(EngineSettings):
     dangerous: ClassVar = frozenset({"call"})
 
     kind: Literal["function"] = "function"
-    call: str = Field(pattern=rf"^([\w.]+:[\w.]+|/.*\{SAVED})$", description='Function as "module:function".')
+    call: str = Field(
+        pattern=rf"^([\w.]+:[\w.]+|/.*\{SAVED})$", description='The function as "module:function".'
+    )
     model: str | None = Field(None, description="Model in the provenance; default: the call's.")
     concurrency: int = Field(8, ge=1, description="Simultaneous calls.")
 

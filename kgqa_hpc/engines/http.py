@@ -40,8 +40,12 @@ class HttpSettings(EngineSettings):
     model: str = Field("", description="Name of the model, for the server and the provenance.")
     api_key_env: str | None = Field(None, description="Environment variable that holds the key.")
     concurrency: int = Field(8, ge=1, description="Number of simultaneous requests.")
-    timeout: float = Field(120.0, gt=0, description="Seconds until a request without an answer is repeated.")
-    tries: int = Field(5, ge=1, description="Attempts for a request that the server does not answer.")
+    timeout: float = Field(
+        120.0, gt=0, description="Seconds after which a request without an answer is repeated."
+    )
+    tries: int = Field(
+        5, ge=1, description="Number of attempts for a request that the server does not answer."
+    )
     pause: float = Field(1.0, gt=0, description="Seconds before the second attempt; doubled each time.")
 
     @property

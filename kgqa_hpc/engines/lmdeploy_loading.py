@@ -98,7 +98,9 @@ class LmdeploySettings(EngineSettings):
         None, description="Length of a model's thoughts (gpt-oss)."
     )
     generation: Generation | None = Field(None, description="Sampling parameters.")
-    extra: dict[str, Any] | None = Field(None, description="Further settings of LMDeploy, passed unchanged.")
+    extra: dict[str, Any] | None = Field(
+        None, description="Further engine settings of LMDeploy, passed on unchanged."
+    )
     tp: int = Field(1, ge=1, description="GPUs per worker (tensor parallelism).")
 
     def with_batch(self, size: int) -> LmdeploySettings:

@@ -44,7 +44,9 @@ class GpuModel(Settings):
     batch: int = Field(64, ge=1, description="Sequences decoded at the same time.")
     prefill_tokens_per_s: float = Field(0.0, ge=0, description="Speed of prefill; 0: no time.")
     decode_tokens_per_s: float = Field(0.0, ge=0, description="Decoding speed of a sequence; 0: no time.")
-    saturation: int = Field(0, ge=0, description="Sequences at full speed; more share it; 0: no limit.")
+    saturation: int = Field(
+        0, ge=0, description="Sequences that use the card fully; more share its speed; 0: no limit."
+    )
     prefix_hit: float = Field(0.0, ge=0, le=1, description="Share of the system message in the prefix cache.")
     jitter: float = Field(0.0, ge=0, le=1, description="Relative spread of durations.")
     per_request_s: float = Field(0.0, ge=0, description="Added to each request.")

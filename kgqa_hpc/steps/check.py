@@ -75,7 +75,9 @@ _ENDS = (".", "!", "?", "…", '."', ".”", ".)", "]")
 class CheckSettings(StepSettings):
     """Settings of the step check: the facts that reject a pair, and their limits."""
 
-    reject: list[Rule] = Field(list(USUAL), description="Facts that reject; the others are only recorded.")
+    reject: list[Rule] = Field(
+        default_factory=lambda: list(USUAL), description="Facts that reject; the others are only recorded."
+    )
     nodes: int = Field(2, ge=0, description="Limit of few_nodes: the anchor's nodes that the pair must name.")
     hops: int | None = later_key(
         "Limit of few_hops: hops from the question's nodes to one in the answer only; default: 1.", ge=1

@@ -59,7 +59,9 @@ class Decide(Settings):
     """Settings of the decision over the verdicts of several judges."""
 
     judges: list[str] | None = Field(None, description="Labels of the judges that count; default: all.")
-    rule: str = Field("all", description="all; majority; at_least a number; weighted; or one of a package.")
+    rule: str = Field(
+        "all", description="all approve; majority; at_least a number; weighted; or one of a package."
+    )
     at_least: int | None = Field(None, ge=1, description="at_least: judges that must approve.")
     weights: dict[str, Annotated[float, Field(gt=0)]] | None = Field(
         None, description="weighted: weight of each judge."

@@ -30,18 +30,24 @@ class ChatSettings(EngineSettings):
 
     model: str = Field(description="The model's name on the server.")
     api_key_env: str = Field("OPENAI_API_KEY", description="Environment variable of the key; may be unset.")
-    headers: dict[str, str] | None = Field(None, description="Headers; $NAME is an environment variable.")
+    headers: dict[str, str] | None = Field(
+        None, description="Headers of each request; $NAME is an environment variable."
+    )
     structured: Literal["auto", "grammar", "json_schema", "json_object", "none"] = Field(
         "auto", description="Enforcement of the schema by the server; auto tests what works."
     )
-    omit: list[Literal["temperature", "seed", "max_tokens"]] = Field([], description="Omitted parameters.")
+    omit: list[Literal["temperature", "seed", "max_tokens"]] = Field(
+        default_factory=list, description="Omitted parameters."
+    )
     chat_template_kwargs: dict[str, Any] | None = Field(
         None, description="Variables of the chat template, e.g. {enable_thinking: false}."
     )
     reasoning_effort: Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"] | None = Field(
         None, description="Length of a thinking model's thoughts."
     )
-    thinking: bool | None = Field(None, description="Thinking on or off, with the model family's sampling.")
+    thinking: bool | None = Field(
+        None, description="Thinking on or off in the chat template, with the model family's sampling."
+    )
     thinking_tokens: int | None = Field(
         None,
         ge=0,
@@ -50,7 +56,9 @@ class ChatSettings(EngineSettings):
     )
     keep_thoughts: bool = Field(False, description="Keep thoughts in the column `thoughts`.")
     generation: Generation | None = Field(None, description="Sampling parameters.")
-    extra_body: dict[str, Any] = Field({}, description="Further parameters of each request.")
+    extra_body: dict[str, Any] = Field(
+        default_factory=dict, description="Further parameters of each request."
+    )
 
     # Described by each subclass
     base_url: str | list[str]
@@ -183,7 +191,9 @@ class OpenAISettings(ChatSettings):
         "`command`, the batch.",
     )
     timeout_s: float = Field(600.0, gt=0, description="Seconds to wait for an answer.")
-    max_retries: int = Field(6, ge=0, description="Repetitions after 429, 5xx and broken connections.")
+    max_retries: int = Field(
+        6, ge=0, description="Repetitions after 429, 5xx and broken connections, with back-off."
+    )
     command: list[str] | None = Field(
         None,
         description="Start and supervise this server; {port}, {model}, {name}, {gpus} and {batch} are "
@@ -192,14 +202,20 @@ class OpenAISettings(ChatSettings):
     stage_to: str | None = Field(
         None, description="Folder on the node's own disk, such as $TMPDIR, to which {model} is copied once."
     )
-    revision: str | None = Field(None, description="Hub commit of {model}, which pins the weights.")
+    revision: str | None = Field(
+        None, description="Commit of the hub repository of {model}, which pins the weights."
+    )
     sequence_tokens: int | None = Field(
         None,
         ge=64,
         description="Tokens of a sequence outside the prefix cache, which decide {batch}; default: 600.",
     )
-    health_path: str = Field("/health", description="Path with status 200 once the server is ready.")
-    start_timeout_s: float = Field(900.0, gt=0, description="Seconds that a server may start or be away.")
+    health_path: str = Field(
+        "/health", description="Path that gives status 200 when the server of `command` is ready."
+    )
+    start_timeout_s: float = Field(
+        900.0, gt=0, description="Seconds that a server may take to start, or be unreachable."
+    )
 
     def fills(self, word: str) -> bool:
         """Whether the command contains {word}."""

@@ -51,7 +51,9 @@ class OpenAIBatchSettings(ChatSettings):
         512, ge=1, le=50_000, description="Maximum requests in a batch; best runtime.shard_size."
     )
     batches: int = Field(8, ge=1, le=1000, description="Maximum simultaneous batches of a worker.")
-    gather_s: float = Field(5.0, gt=0, description="Seconds without a request until a partial batch is sent.")
+    gather_s: float = Field(
+        5.0, gt=0, description="Seconds without a new request until an incomplete batch is sent."
+    )
     poll_s: float = Field(60.0, gt=0, description="Seconds between queries of a batch.")
     away_s: float = Field(3600.0, gt=0, description="Seconds for which the server may be unreachable.")
 
