@@ -194,8 +194,8 @@ def checked(
     if cure:
         raise ExtensionError(f"{entry} returned {outcome!r:.80} on item {item.id}", cure)
     if isinstance(outcome, Retry | Reject) and not isinstance(outcome.reason, str):
-        given = f"{entry} gave the reason {outcome.reason!r:.80} on item {item.id}"
-        raise ExtensionError(given, "give a text")
+        reason = f"{entry} gave the reason {outcome.reason!r:.80} on item {item.id}"
+        raise ExtensionError(reason, "give a text")
     added = outcome.columns if isinstance(outcome, Done) else {}
     if problem := next(_unwritable(item, added), None):
         item.output, item.annotations, item.features, item.state, item.records = {}, {}, {}, {}, None

@@ -165,6 +165,12 @@ def may_pass(problem: Exception) -> bool:
 PAUSE, LONGEST_PAUSE = 0.1, 30.0
 
 
+DEAD = (
+    "its log in the run's logs/ tells more; everything finished is saved; "
+    "raise runtime.engine_restarts if single items kill it"
+)
+
+
 def bring_up(
     start: Callable[[], object],
     restarts: int,
@@ -181,13 +187,8 @@ def bring_up(
     while not stopped():
         if deaths > restarts:
             words = last.message if last else ""
-            cure = (
-                "its log in the run's logs/ tells more; everything finished is saved; "
-                "raise runtime.engine_restarts if single items kill it"
-            )
-            raise EngineError(
-                f"the engine died {deaths} times without an answer: {words}", cure + without_node(words)
-            ) from last
+            problem = f"the engine died {deaths} times without an answer: {words}"
+            raise EngineError(problem, DEAD + without_node(words)) from last
         until = time.monotonic() + min(PAUSE * 2.0 ** max(deaths - 2, 0), LONGEST_PAUSE)
         while deaths > 1 and time.monotonic() < until and not stopped():
             time.sleep(0.05)
