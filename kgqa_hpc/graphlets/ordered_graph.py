@@ -130,7 +130,7 @@ class TriangleLists:
     corners: np.ndarray
 
     def per_slot(self) -> np.ndarray:
-        """Number of triangles of each slot, int32 (2m,); computed at each call, because it is seldom needed."""
+        """Number of triangles of each slot, int32 (2m,); not cached, because it is seldom needed."""
         number = np.empty(len(self.starts) - 1, np.int32)
         np.subtract(self.starts[1:], self.starts[:-1], out=number, casting="unsafe")
         return number

@@ -136,7 +136,7 @@ def execute(
 
 @dataclass
 class _Run:
-    """A run of a script up to its next step; `position` is the number of steps that the walk has passed."""
+    """The execution of a script; `position` counts the steps behind it, those of an earlier process too."""
 
     script: Script
     world: World
