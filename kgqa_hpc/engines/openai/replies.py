@@ -146,7 +146,7 @@ def dict_of(value: Any) -> dict[str, Any]:
 
 
 def inner_error(body: Any) -> tuple[int, Any]:
-    """Status and error in the body of a reply of status 200 (OpenRouter passes on a provider's so); 200 without an error.
+    """Status and error in the body of a reply of status 200, as OpenRouter sends them; 200 without an error.
 
     An error that names no status has 502.
     """
