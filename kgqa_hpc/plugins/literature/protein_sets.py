@@ -9,6 +9,7 @@ them. Connected sequences are one cluster (single linkage), so by k-mers no pair
 """
 
 import math
+import re
 import shutil
 import subprocess
 from collections.abc import Iterable, Mapping, Sequence
@@ -89,6 +90,8 @@ def render(table: Mapping[str, Mapping[str, float | None]]) -> str:
 
 K, JACCARD = 5, 0.1
 IDENTITY, COVERAGE = 0.3, 0.8  # usual threshold of protein benchmarks
+SHORTEST = 14  # residues; MMseqs2 refuses a file of shorter sequences alone
+_NO_RESIDUE = re.compile(r"[^A-Za-z*]")
 _ROWS = 512  # sequences compared with all others at a time
 
 Labels = NDArray[np.int64]
@@ -137,21 +140,31 @@ def cluster_by_kmers(sequences: Sequence[str], *, k: int = K, threshold: float =
 
 
 def cluster_by_mmseqs(sequences: Sequence[str]) -> Clusters:
-    """`mmseqs easy-cluster` at IDENTITY and COVERAGE. Raises KgqaError with what it said if it fails."""
+    """`mmseqs easy-cluster` at IDENTITY and COVERAGE; a sequence too short for it is a cluster of its own.
+
+    Raises KgqaError with MMseqs2's last message if it fails.
+    """
+    labels = np.arange(len(sequences))
+    method = f"MMseqs2 easy-cluster, identity >= {IDENTITY:g}, coverage >= {COVERAGE:g}"
+    entries = [
+        f">{i}\n{_NO_RESIDUE.sub('X', text)}\n" for i, text in enumerate(sequences) if len(text) >= SHORTEST
+    ]
+    if not entries:
+        return Clusters(labels, method)
     with TemporaryDirectory(prefix="kgqa-mmseqs-") as name:
         folder = Path(name)
-        lines = (f">{i}\n{sequence}\n" for i, sequence in enumerate(sequences))
-        (folder / "in.fasta").write_text("".join(lines), encoding="ascii")
+        (folder / "in.fasta").write_text("".join(entries), encoding="ascii")
         command = ["mmseqs", "easy-cluster", "in.fasta", "out", "tmp", "--min-seq-id", f"{IDENTITY:g}"]
         command += ["-c", f"{COVERAGE:g}", "--cov-mode", "0", "--cluster-mode", "1", "-v", "1"]
         done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
         path = folder / "out_cluster.tsv"
         if done.returncode or not path.exists():
             last_words = (done.stderr or done.stdout).strip().splitlines()[-1:] or ["nothing"]
-            raise KgqaError(f"mmseqs easy-cluster failed: {last_words[0]!r}", "or cluster by k-mers")
-        labels = np.arange(len(sequences))
+            raise KgqaError(
+                f"mmseqs easy-cluster failed: {last_words[0]!r}",
+                "without mmseqs on the PATH, sequences are clustered by k-mers",
+            )
         for line in path.read_text(encoding="ascii").splitlines():
             representative, member = line.split("\t")
             labels[int(member)] = int(representative)
-    method = f"MMseqs2 easy-cluster, identity >= {IDENTITY:g}, coverage >= {COVERAGE:g}"
     return Clusters(labels, method)

@@ -70,6 +70,20 @@ def test_records_without_sequences_cannot_be_split_by_them(tmp_path: Path, rows_
         divide(rows_of(tmp_path, [{"taxon": "a"}]), Split(by="sequence_cluster"), 1)
 
 
+def test_mmseqs_gets_only_sequences_that_it_can_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    fake = tmp_path / "mmseqs"
+    fake.write_text("#!/bin/sh\ncp in.fasta $KGQA_SEEN\n: > out_cluster.tsv\n", encoding="ascii")
+    fake.chmod(0o755)
+    seen = tmp_path / "seen"
+    monkeypatch.setenv("KGQA_SEEN", str(seen))
+    monkeypatch.setenv("PATH", f"{tmp_path}:/bin:/usr/bin")
+    assert cluster([]).labels.tolist() == []
+    assert cluster(["", "MK"]).labels.tolist() == [0, 1]
+    assert not seen.exists()  # MMseqs2 fails without a sequence of 14 residues
+    assert cluster(["", ">é\n" + "M" * 14]).labels.tolist() == [0, 1]
+    assert seen.read_text(encoding="ascii") == f">1\nXXX{'M' * 14}\n"
+
+
 @pytest.mark.slow  # MMseqs2 has a dozen stages
 def test_mmseqs_finds_the_planted_families_too() -> None:
     if not shutil.which("mmseqs"):
@@ -83,11 +97,12 @@ def test_mmseqs_is_used_when_it_is_there_and_its_failure_is_told(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
-    assert cluster(["MKV", "MKV"]).method.startswith("single linkage")
+    equal = ["M" * 14, "M" * 14]
+    assert cluster(equal).method.startswith("single linkage")
     fake = tmp_path / "mmseqs"
     fake.write_text("#!/bin/sh\necho 'no space left' >&2\nexit 1\n", encoding="ascii")
     fake.chmod(0o755)
     with pytest.raises(KgqaError, match="no space left"):
-        cluster(["MKV", "MKV"])
+        cluster(equal)
     fake.write_text("#!/bin/sh\nprintf '0\\t0\\n0\\t1\\n' > out_cluster.tsv\n", encoding="ascii")
-    assert cluster(["MKV", "MKV"]).labels.tolist() == [0, 0]
+    assert cluster(equal).labels.tolist() == [0, 0]
