@@ -1,10 +1,10 @@
 # shellcheck shell=bash
-# What the scripts of this folder share. Sourced by them, never run.
+# Functions that the scripts of this folder share: they source this file, which is never run itself.
 #
 # Variables a user may set (site/local.sh is the place for those that never change):
 #   KGQA_LLM_IMAGE    Apptainer image for generating and judging; without it `kgqa` of the plain environment
 #   KGQA_GRAPH_IMAGE  Apptainer image for the graph side (import, sample, merge, report)
-#   KGQA_BINDS        what Apptainer shall bind besides the current folder, the run and the site's defaults
+#   KGQA_BINDS        folders that Apptainer binds besides the current folder, the run's and the site's defaults
 #   KGQA_APPTAINER    more options for `apptainer exec`, for instance --nv (the default when there is a GPU)
 #   KGQA_COMMAND      how to call kgqa without an image, default: kgqa
 #   KGQA_MPIEXEC      default: mpiexec
@@ -57,7 +57,7 @@ broadcast_models() { # RUN
   while IFS=$'\t' read -r source copy name; do
     [ -n "$source" ] || continue
     folder=$(dirname "$(partial_copy "$copy")/$name")
-    if [ "$folder" != "$done" ]; then # remains of a killed job go, too
+    if [ "$folder" != "$done" ]; then # also delete old partial copies of killed jobs
       on_each_node bash -c 'find "$1" -maxdepth 1 -name "$2" -mmin +120 -exec rm -rf {} +; mkdir -p "$3"' \
         . "${copy%/*}" ".${copy##*/}.*.broadcast" "$folder" || return 0
       done=$folder
@@ -65,7 +65,7 @@ broadcast_models() { # RUN
     echo "sbcast $source"
     sbcast --force "$source" "$(partial_copy "$copy")/$name" </dev/null || break
   done <<<"$files"
-  # Where another job made the copy meanwhile, ours goes. A copy that is not whole is made again by the workers.
+  # If another job has made the copy meanwhile, this one is deleted. Workers repeat an incomplete copy.
   cut -f2 <<<"$files" | sort -u | while read -r copy; do
     [ -n "$copy" ] || continue
     on_each_node bash -c 'mv -T "$1" "$2" 2>/dev/null || rm -rf "$1"' . "$(partial_copy "$copy")" "$copy" || return 0
@@ -81,10 +81,10 @@ on_each_node() { # COMMAND...
 }
 
 # Runs a command in the background, hands Slurm's early warning (USR1) and TERM on to it, and returns its exit code.
-# In the foreground the shell would look at a signal only after the command's end.
+# With a command in the foreground, the shell would handle a signal only after the command's end.
 run_and_forward() { # COMMAND...
   local pid code caught
-  # Ignored until the program has a handler for it: a warning while it is still starting must not kill it …
+  # USR1 is ignored until the program has a handler for it: a warning during its start must not kill the program …
   (trap '' USR1 && exec "$@") &
   pid=$!
   # … so the warning is repeated until the program has ended.
@@ -113,6 +113,6 @@ requeue_unless_complete() { # RUN MARK-AT-START EXIT-CODE
 tell_job_end() {
   local end job=${SLURM_ARRAY_JOB_ID:+${SLURM_ARRAY_JOB_ID}_$SLURM_ARRAY_TASK_ID} # one task has the whole array's id
   [ -z "${SLURM_JOB_END_TIME:-}" ] || return 0
-  end=$(date -d "$(squeue --noheader --job "${job:-${SLURM_JOB_ID:-0}}" --format=%e)" +%s) || return 0 # no limit, no end
+  end=$(date -d "$(squeue --noheader --job "${job:-${SLURM_JOB_ID:-0}}" --format=%e)" +%s) || return 0 # no time limit, so no end
   export SLURM_JOB_END_TIME=$end
 }

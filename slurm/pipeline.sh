@@ -6,7 +6,7 @@
 #   KGQA_SBATCH="--account=me" KGQA_SBATCH_RUN="--partition=gpu" slurm/pipeline.sh …   options of all jobs, of one job
 # The variables KGQA_SBATCH, KGQA_SBATCH_GRAPHLETS, KGQA_SBATCH_RUN and KGQA_SBATCH_MERGE belong into site/local.sh;
 # `kgqa submit` reads them there, too. When sbatch refuses a job, those before it are cancelled.
-# Safe to repeat: an existing run of the same configuration goes on where it is.
+# Safe to repeat: an existing run of the same configuration continues where it stopped.
 # Needs: sbatch; see the headers of the three scripts. Prints one line per job: what it does, and its id.
 set -euo pipefail
 usage='slurm/pipeline.sh configs/NAME.yaml runs/NAME [sbatch options of the generating job]'

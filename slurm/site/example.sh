@@ -2,7 +2,7 @@
 # Settings of one cluster. Copy to site/local.sh and edit; the scripts source it before anything else.
 # `kgqa submit` reads it, too. Another file: export KGQA_SITE=FILE.
 
-# Options of sbatch for all jobs, and for each job (they come behind the defaults in the scripts and win):
+# Options of sbatch for all jobs, and for each job (they override the defaults in the scripts):
 # KGQA_SBATCH="--account=me --mail-type=FAIL"
 # KGQA_SBATCH_GRAPHLETS="--partition=cpu --cpus-per-task=32 --mem=64G"
 # KGQA_SBATCH_RUN="--partition=gpu --qos=normal --constraint=a100"
