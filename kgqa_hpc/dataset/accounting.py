@@ -17,8 +17,8 @@ from kgqa_hpc.errors import AccountingError
 
 T = TypeVar("T")
 OUTCOMES = ("accepted", "rejected", "invalid", "failed")
-RECORD_REJECTED = "record rejected"  # the outcome of a record, where an item yields several
-LENGTH = "length"  # the reason of pairs that the length filter left out
+RECORD_REJECTED = "record rejected"  # outcome of a single record of an item with several
+LENGTH = "length"  # reason of pairs that the length filter rejected
 NO_REASON = "no reason given"
 TOKENS = ("prompt", "completion", "cached")
 _USELESS = {"stop": "unparseable", "length": "truncated"}
@@ -30,7 +30,7 @@ class OutcomeCounts:
     """Number of items of one group (or of all groups) by outcome and reason."""
 
     unit: ClassVar[str] = "sampled"
-    outcomes: ClassVar[tuple[str, ...]] = OUTCOMES[1:]  # those with reasons
+    outcomes: ClassVar[tuple[str, ...]] = OUTCOMES[1:]  # the outcomes that have reasons
 
     sampled: int = 0
     accepted: int = 0
@@ -50,7 +50,7 @@ class OutcomeCounts:
 
     @property
     def holds(self) -> bool:
-        """Whether the outcomes and what is waiting are the whole."""
+        """Whether the outcomes and the waiting items sum to the sampled items."""
         reasons = sum(getattr(self, outcome).total() for outcome in self.outcomes)
         return self.sampled == self.accepted + reasons + self.waiting
 
@@ -118,7 +118,7 @@ class Accounting:
 
     @property
     def record_total(self) -> RecordCounts:
-        """The sum of records over all groups; of items, where every item yields one record."""
+        """The sum of the counts of records over all groups; if every item yields one record, that of items."""
         if self.records:
             return sum(self.records.values(), RecordCounts())
         total = self.total
@@ -208,7 +208,7 @@ class RequestCounts:
         trace = item["trace"]
         last = {entry["step"]: entry for entry in trace}
         if item["status"] in ("invalid", "failed") and trace:
-            del last[trace[-1]["step"]]  # the step that gave up had no usable answer
+            del last[trace[-1]["step"]]  # the item was lost at this step: it got no usable answer
         for entry in trace:
             counts, usable = self._of(entry), last.get(entry["step"]) is entry
             counts["requests"] += 1

@@ -24,8 +24,8 @@ from kgqa_hpc.errors import DiskFull, StoreError
 from kgqa_hpc.threads import usable_cores
 
 ACCEPTED, REJECTED, LOST = "accepted", "rejected", "lost"
-# Limits of the database. Ten million rows spill into files; each thread has buffers of some 25 MB beyond the limit. The
-# decisions about them take 28 s of processor, of some 1,100 s of their merge, so more threads would gain little.
+# Limits of the database. Ten million rows spill into files; each thread has buffers of some 25 MB beyond the limit. For
+# these rows the queries take 28 s of the 1,100 s of processor time of a merge, so more threads would gain little.
 MEMORY, THREADS = "200MB", 2
 ROWS = 200_000  # rows per transfer to or from the database
 NARROW = ("grp", "status", "reason", "question_length", "answer_length", "single", "bytes", "same")
@@ -72,7 +72,7 @@ class Staged:
         """
         start, layout = 0, self.columns.layout()
         for file in self.files:
-            # Bounds of another type than the rows would convert all rows.
+            # The bounds have the type of `rows`: otherwise searchsorted would convert all rows.
             bounds = np.array([start, start + file.rows], rows.dtype)
             begin, end = np.searchsorted(rows, bounds)
             if begin < end:

@@ -205,7 +205,7 @@ def table_name(facts: Facts) -> str:
 def group_rows(facts: Facts, groups: Mapping[str, Any]) -> list[dict[str, Any]]:
     """A row per group of the kind's summary and per sampled group; `groups` are those of accounting.json.
 
-    Members: group, name (or None), the other members of the summary, total (or None), and `counts`.
+    Keys of a row: group, name (or None), the other keys of the summary, total (or None), and `counts`.
     """
     listed = {row["group"] for row in facts.summary}
     unlisted = [{"group": name} for name, _ in in_order(groups) if name not in listed]

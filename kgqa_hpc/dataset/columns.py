@@ -28,14 +28,15 @@ GATHERED = (
     Column("features", {}, "What was measured of the pair."),
     Column("provenance", {}, "Run, anchor, prompts, engines, parameters and tokens."),
 )
-_DEPTHS = {"verdicts": 2, "features": 1, "provenance": 3}  # levels of mappings; a deeper mapping is JSON text
+# Levels of mappings; deeper levels become JSON text.
+_DEPTHS = {"verdicts": 2, "features": 1, "provenance": 3}
 DECIDED = (
     Column("accepted", "bool", "Whether the pair passed the filters and the judges."),
     Column("reason", "string", "Why it did not; empty for accepted pairs."),
 )
 SPLIT = Column("split", "string", "Part of the dataset; parts share nothing of what they were divided by.")
 JSON = "json"  # the collected type of values of mixed types, stored as JSON text
-# Values of these classes, the most frequent, need no call.
+# The column types of the most frequent classes of values, found without a function call.
 _FREQUENT = {str: "string", bool: "bool"}
 _PLAIN = {**_FREQUENT, float: "double"}
 NULL = "null"  # the collected type of a field without any value, stored as text
@@ -49,9 +50,10 @@ class Columns:
 
     def __init__(self, declared: tuple[Column, ...] = ()) -> None:
         self.declared = declared
-        self.types: dict[str, Type] = {name: {} for name in _DEPTHS}  # as collected, with JSON and NULL
+        # Collected types; may contain JSON and NULL.
+        self.types: dict[str, Type] = {name: {} for name in _DEPTHS}
         self.version = 0
-        self._known: dict[int, Any] = {}  # by id: members `attempts` of complete provenances
+        self._known: dict[int, Any] = {}  # members `attempts` of complete provenances, by their id()
 
     def add(self, record: Mapping[str, Any]) -> int | None:
         """Collect the fields of a record made by record.py, where provenances of the same fields share `attempts`.
@@ -159,7 +161,7 @@ def _stored(kind: Type) -> Type:
 
 
 def fitting(value: Any, kind: Type) -> Any:
-    """A step's value converted to its column's type: as text in a text column, null where it does not fit."""
+    """A step's value converted to its column's type: text in a text column, null if it cannot be converted."""
     if isinstance(kind, dict):
         if not isinstance(value, dict):
             return None

@@ -101,7 +101,7 @@ def combine(
         raise InputError("combine needs two runs or more", "kgqa combine OUT RUN RUN")
     if mixture is not None and len(mixture.shares) != len(runs):
         raise InputError(
-            f"{len(mixture.shares)} shares for {len(runs)} runs", "one --share a run, in their order"
+            f"{len(mixture.shares)} shares for {len(runs)} runs", "give one --share per run, in order"
         )
     for run in runs:
         open_source(run, where)  # raises for a wrong condition before anything is written
@@ -156,7 +156,8 @@ def _stage(runs: Sequence[RunFolder], where: str, scratch: Path) -> Staged:
     its id. Members of a record that its run lacks are null.
     """
     columns, files = _declared(runs), list[StagedFile]()
-    layouts: dict[bytes, Columns] = {}  # shared by files, because each keeps parts of a thousand records
+    # Files with equal columns share an object, which keeps parts of its records.
+    layouts: dict[bytes, Columns] = {}
     common = [column.name for column in COMMON]
     names = (*common, "verdicts", "features", "provenance", *(column.name for column in columns.declared))
     for name in FILES:
@@ -198,7 +199,8 @@ def _declared(runs: Sequence[RunFolder]) -> Columns:
         for column in RecordMaker(run_config(run)).columns:
             earlier = declared.setdefault(column.name, column)
             if column.name == THOUGHTS and isinstance(column.type, dict) and isinstance(earlier.type, dict):
-                declared[THOUGHTS] = column._replace(type={**earlier.type, **column.type})  # by step
+                # The thoughts have a field per step: take the fields of both columns.
+                declared[THOUGHTS] = column._replace(type={**earlier.type, **column.type})
             elif earlier.type != column.type:
                 raise FingerprintMismatch(f"{run.path}: column {column.name} has another type than before")
     return Columns(tuple(declared.values()))

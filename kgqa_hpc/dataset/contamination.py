@@ -21,7 +21,7 @@ from kgqa_hpc.dataset.duplicates import words
 from kgqa_hpc.errors import InputError
 from kgqa_hpc.text.streams import TextStream, json_lines, open_bytes, parse_json
 
-SHORTEST = 3  # words of the shortest question that is searched for as a whole
+SHORTEST = 3  # smallest number of words of a question that is searched for as a whole
 QUESTION_FIELDS = ("question", "query", "prompt", "problem", "instruction", "input", "sentence", "text")
 ANSWER_FIELDS = ("long_answer", "answer", "output", "response", "completion", "target", "solution")
 _INVISIBLE = dict.fromkeys(map(ord, "\u00ad\u200b\u200c\u200d\u2060\ufeff"))

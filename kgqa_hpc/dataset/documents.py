@@ -41,7 +41,7 @@ def write_documents(
     """Write all files beside the records into the dataset's `folder`; `parts` are the parts of the split."""
     (folder / "accounting.json").write_bytes(pretty(accounting.to_dict()))
     (folder / table_name(facts)).write_text(group_table(facts, accounting), encoding="utf-8")
-    for path in sorted(run.prompts.rglob("*")):  # so that a reader of a record finds its prompts
+    for path in sorted(run.prompts.rglob("*")):  # copies of the prompts, for readers of the records
         if path.is_file() and not path.is_symlink():
             copy = folder / "prompts" / path.relative_to(run.prompts)
             copy.parent.mkdir(parents=True, exist_ok=True)

@@ -32,9 +32,9 @@ PERMUTATIONS = 128
 MISSED = 1e-3  # share of pairs at the threshold that bands may miss
 BATCH = 64  # questions hashed at a time: their grams stay in the processor's cache
 CACHED = 512  # questions whose grams are kept, 25 kB each
-FEW = 32  # leaders of a bucket that are compared with each of its questions
-COMMON = 6  # rare grams that a question must share with one of more leaders to be compared
-REMEMBERED = 4  # last bands whose leaders are remembered, to avoid repeated comparisons
+FEW = 32  # up to this number of leaders, each is compared with every question of the bucket
+COMMON = 6  # with more leaders, a question is compared with those that share this number of rare grams
+REMEMBERED = 4  # number of last bands whose leaders are remembered, to avoid repeated comparisons
 _WORD = re.compile(r"\w+")
 
 
@@ -109,7 +109,9 @@ def signatures(config: RunConfig) -> Callable[[pa.Table], pa.Table]:
 
 
 def near_duplicates(staged: Staged, rows: np.ndarray, threshold: float, scratch: Path) -> np.ndarray:
-    """The numbers, among `rows` (ascending), of the questions connected to an earlier one: int64, ascending."""
+    """Those of `rows` (ascending) whose question is similar to an earlier question, directly or through others: int64,
+    ascending.
+    """
     path = scratch / "words.arrow"
     with pa.ipc.new_file(path, pa.schema([("words", pa.string())])) as out:
         for _, table in staged.read(["words"], rows):
@@ -124,7 +126,7 @@ def near_duplicates(staged: Staged, rows: np.ndarray, threshold: float, scratch:
             return set(grams_of_words(texts[question].as_py()))
 
         def similar(earlier: int, later: int) -> bool:
-            if earlier in remembered[:, later]:  # compared in an earlier band
+            if earlier in remembered[:, later]:  # they were compared in an earlier band
                 return True
             common = len(grams(earlier) & grams(later))
             return common / (len(grams(earlier)) + len(grams(later)) - common) >= threshold

@@ -31,7 +31,7 @@ from kgqa_hpc.store.shards import AnchorsFile
 from kgqa_hpc.text.plain_text import plain, plain_line, shell_word
 
 WIDTH = 110
-SHOWN = 300  # characters of a value
+SHOWN = 300  # largest number of characters shown of a value
 
 
 def explain(folder: Path, item: str) -> dict[str, Any]:
@@ -145,7 +145,7 @@ def _locate(
 
 def _outcome(run: RunFolder, config: RunConfig, record: dict[str, Any]) -> tuple[str, str | None]:
     """Status and reason in the dataset: by the present decision rule and the filters of the last merge."""
-    import pyarrow.dataset as pads  # imports pandas
+    import pyarrow.dataset as pads  # imported here, because it imports pandas
 
     status, reason = record["status"], record["reason"]
     if status == "open":

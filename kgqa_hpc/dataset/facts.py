@@ -15,8 +15,9 @@ from kgqa_hpc.store.sealed import read_header
 from kgqa_hpc.store.shards import ANCHORS
 
 GRAPH = "knowledge-graph"
-LISTED = 12  # files of a graph that a card lists
-UNKNOWN_LICENCE = "unknown"  # an identifier of the Hub; `dataset.licence` in the configuration states it
+LISTED = 12  # largest number of files of a graph that a card lists
+# The Hub's identifier if neither `dataset.licence` nor the graph states a licence.
+UNKNOWN_LICENCE = "unknown"
 # Attributes of a graph source, in the order of the card.
 _ATTRIBUTES = ("title", "source", "version", "licence", "licence_url", "licence_terms", "citation")
 _OWN_FILES = ("csv", "triples", "graphml")  # sources whose name does not identify the graph

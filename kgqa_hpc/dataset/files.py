@@ -24,7 +24,7 @@ from kgqa_hpc.text.plain_text import shell_word
 from kgqa_hpc.text.streams import open_regular, read_bytes
 
 TRAIN = "train"
-THINKING = "thinking"  # member of a record with its reasoning; no column has this name
+THINKING = "thinking"  # name of the member with a record's reasoning; no column has this name
 
 
 def read_records(dataset: Path, name: str) -> Iterator[dict[str, Any]]:
@@ -49,7 +49,8 @@ def condition_of(
         if level not in LEVELS:
             raise InputError(f"--difficulty {level}: there is none", f"one of {', '.join(LEVELS)}")
     levels = ", ".join(f"'{level}'" for level in sorted(set(difficulty)))
-    conditions = [f"({condition}\n)"] if condition else []  # the line break ends a comment
+    # The line break ends an SQL comment in the condition.
+    conditions = [f"({condition}\n)"] if condition else []
     conditions += [f"difficulty IN ({levels})"] if levels else []
     for text in scores:
         name, _, value = text.partition("=")
@@ -62,7 +63,7 @@ def condition_of(
         quoted = name.replace('"', '""')
         conditions.append(f'features."{quoted}" >= {least}')
     if condition and len(conditions) == 1:
-        return condition  # as the user wrote it
+        return condition  # unchanged, so that error messages show the user's own text
     return " AND ".join(conditions)
 
 
@@ -110,7 +111,7 @@ class ExportSource:
 
     @property
     def digest(self) -> str:
-        """The run's fingerprint; of a combined dataset the sha256 of its combined.json."""
+        """The run's fingerprint; for a combined dataset, the sha256 of its combined.json."""
         if isinstance(self.run, CombinedFolder):
             return sha256_of(self.run.path / COMBINED)
         return self.run.manifest().digest

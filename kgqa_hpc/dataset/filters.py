@@ -32,7 +32,7 @@ NOT_DRAWN = "not drawn"
 BEYOND = "beyond target"
 REASONS = (LENGTH, EXACT, NEAR, CONTAMINATED, NOT_DRAWN, BEYOND)
 FIELDS = ("question", "answer")
-SHOWN = 20  # values per column of a balanced sample in the accounting
+SHOWN = 20  # largest number of values per column that the accounting lists for a balanced sample
 Table = dict[str, dict[str, int]]
 
 
@@ -60,7 +60,7 @@ def _duplicates(candidates: Candidates, duplicates: Duplicates, scratch: Path) -
     if not duplicates.exact and duplicates.near is None:
         return counts
     reason = EXACT if duplicates.exact else NEAR
-    # Runs before the search for near duplicates, which takes longer.
+    # Equal questions are rejected first, because the search for near duplicates takes longer.
     counts[reason] = candidates.reject_where(repeated("status = 'accepted'"), reason)
     if duplicates.near is not None:
         similar = near_duplicates(candidates.staged, candidates.accepted, duplicates.near, scratch)

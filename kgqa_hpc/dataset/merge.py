@@ -43,7 +43,7 @@ from kgqa_hpc.terminal import StageProgress
 from kgqa_hpc.text.plain_text import shell_word
 from kgqa_hpc.text.streams import read_bytes
 
-PUBLISHED = "biographletqa.jsonl"  # written on request, and then by every later merge of the run
+PUBLISHED = "biographletqa.jsonl"  # written on request, and afterwards by every merge of the run
 LAST = "dataset"  # name of the last task of a shared merge: writing the dataset
 TRIES = 10
 
@@ -169,7 +169,7 @@ def _merge(
             changed = waiting is not None and waiting < accounting.total.waiting
         if changed:
             raise StoreError(
-                f"{run.dataset}: the run was changed while this merge was at work; the dataset is what it was",
+                f"{run.dataset}: the run changed during this merge; the dataset is unchanged",
                 f"merge again: kgqa merge {shell_word(run.path)}",
             )
 
@@ -232,7 +232,7 @@ def _remove_shared(path: Path, descriptor: int) -> None:
     gone = path.with_name(f"{path.name}.{secrets.token_hex(4)}{TEMP_SUFFIX}")
     with disk_errors(path):
         os.rename(path, gone)
-    for _ in range(TRIES):  # others may add a lease before they notice the removal
+    for _ in range(TRIES):  # another process may add a lease before it notices the removal
         shutil.rmtree(gone, ignore_errors=True)
 
 

@@ -59,7 +59,7 @@ def export(run: RunFolder, format: str, out: Path, where: str = "", *, reasoning
 def refuse_foreign(out: Path) -> None:
     """Raises InputError if `out` has content that neither an export nor `kgqa publish` wrote."""
     if out.exists() and (not out.is_dir() or (any(out.iterdir()) and not (out / MARK).exists())):
-        raise InputError(f"{out}: holds something that no export wrote", "name a new folder")
+        raise InputError(f"{out}: contains files that no export wrote", "name a new folder")
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,10 +88,10 @@ def publish(run: RunFolder, folder: Path, formats: Sequence[str] = ()) -> Publis
     load_run_plugins(run)
     writers = [EXPORTS.get(name)() for name in formats]
     refuse_foreign(folder)
-    names = list(read_sums(run.dataset))  # other files are not published
+    names = list(read_sums(run.dataset))  # only the files in SHA256SUMS are published
     dataset = run.dataset.resolve()
     for name in names:
-        if (dataset / name).resolve() != dataset / name:  # a path or a link out of the folder
+        if (dataset / name).resolve() != dataset / name:  # the path or a link leads out of the folder
             raise damaged(run.dataset / name)
     require_whole(run.dataset, *names)
     with replaced_folder(folder) as growing:

@@ -18,7 +18,7 @@ from kgqa_hpc.dataset.columns import fitting
 from kgqa_hpc.runs.chain import kind_of
 from kgqa_hpc.steps import STEPS
 
-PARAMETERS = ("temperature", "max_tokens", "seed")  # of a request, in its trace entry
+PARAMETERS = ("temperature", "max_tokens", "seed")  # members of a trace entry: parameters of the request
 THOUGHTS = "thoughts"
 VARIANT = Column("variant", "string", "Variant of the study this record is of.")
 
@@ -47,9 +47,9 @@ class RecordMaker:
         columns: dict[str, Column] = {VARIANT.name: VARIANT} if config.variants else {}
         for settings in config.steps:
             columns |= {column.name: column for column in STEPS.get(settings.use).columns_for(settings)}
-        # Parts of the provenance that many records share, by the requests of which they tell.
+        # Parts of the provenance that many records share; the key describes the requests of the record.
         self._shared: dict[bytes, dict[str, Any]] = {}
-        labels = [  # of the steps whose engine keeps thoughts
+        labels = [  # labels of the steps whose engine keeps thoughts
             step.label
             for part in config.passes
             if getattr(config.engine_of(part.name), "keep_thoughts", False)

@@ -19,7 +19,8 @@ from kgqa_hpc.steps.item import choices_of
 from kgqa_hpc.store.atomic import disk_errors
 from kgqa_hpc.text.plain_text import plain_line, shell_word
 
-_OMITTED = COMMON_NAMES | {"status", "attempts"}  # members shown elsewhere, or the same for the whole run
+# Members not listed: shown elsewhere, or equal in the whole run.
+_OMITTED = COMMON_NAMES | {"status", "attempts"}
 Which = Literal["accepted", "rejected", "lost"]
 
 

@@ -46,7 +46,7 @@ def divide(candidates: Candidates, split: Split | None, seed: int) -> dict[str, 
         label = dict(zip(texts, clusters.labels, strict=True))
         pairs[1] = np.unique([label[text] for text in numbers], return_inverse=True)[1][pairs[1]]
         method["method"] = clusters.method
-    # Records, then values: numbered by first record, the groups are those connected through shared values.
+    # A graph whose nodes are the records and then the values: records connected through shared values form a group.
     groups = connected(
         np.stack([pairs[0], pairs[1] + len(rows)]), len(rows) + int(pairs[1].max(initial=-1)) + 1
     )
@@ -88,7 +88,9 @@ def _values(candidates: Candidates, rows: np.ndarray, by: str) -> tuple[np.ndarr
 
 
 def _place(group: np.ndarray, shares: list[float], seed: int) -> np.ndarray:
-    """The part of every group: the largest first, equal ones in a seeded order, each to the least filled part."""
+    """The part of every group: groups are placed largest first (equal sizes in a seeded order), each into the part that
+    is least filled.
+    """
     sizes = np.bincount(group)
     salt = [draw_key(seed, "split", str(g)) for g in range(len(sizes))]
     filled = [0.0] * len(shares)

@@ -105,7 +105,7 @@ class Stager:
                 anchor = Anchor.from_dict(plain)
                 ids.append(anchor.id)
                 groups.append(anchor.group)
-                if item is None:  # unfinished
+                if item is None:  # the item is unfinished
                     waiting.append(anchor.group)
                 else:
                     item = self._redo(anchor, item)
@@ -142,7 +142,7 @@ class Stager:
             raise AccountingError(
                 f"an item ended with the status {status!r}, which is no outcome", "please report it"
             )
-        if item["decided"]:  # by verdicts: apply the present decision rule
+        if item["decided"]:  # verdicts alone decided it: apply the present rule
             reason = self._decision.reason(item["verdicts"])
             status = "accepted" if reason is None else "rejected"
         if item["records"] is None:
@@ -267,7 +267,7 @@ def survey(work: FinishedWork, folder: Path) -> tuple[Staged, Accounting]:
     accounting = Accounting(shards=len(work.manifest.shards), missing_shards=len(work.missing))
     columns, requests = Columns(RecordMaker(work.config).columns), RequestCounts()
     files: list[StagedFile] = []
-    layouts: dict[bytes, Columns] = {}  # shared by the many files with the same columns: some kB each
+    layouts: dict[bytes, Columns] = {}  # files with equal columns share an object of some kB
     problems: list[KgqaError] = []
     for entry, ids, groups in work.sampled():
         path = folder / f"{entry.name}{SUFFIX}"
@@ -295,7 +295,8 @@ def survey(work: FinishedWork, folder: Path) -> tuple[Staged, Accounting]:
             accounting.group(name).waiting += 1
         for name, status, reason in facts["lists"]:
             accounting.group(name).add(status, reason)
-    for problem in problems:  # the first that is no damaged result, else one that names all damaged results
+    # Raise the first error that is no damaged result, or else one error that names all damaged results.
+    for problem in problems:
         if len(problems) == 1 or not isinstance(problem, CorruptFile):
             raise problem
     if problems:

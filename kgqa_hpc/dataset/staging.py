@@ -30,11 +30,11 @@ from kgqa_hpc.store.queue import ShardQueue
 from kgqa_hpc.store.run_folder import RunFolder
 from kgqa_hpc.threads import usable_cores
 
-FEW = 20_000  # items; for fewer, starting another process costs more time than it saves
-MOST = 64  # Slurm jobs of a Dask cluster at once
+FEW = 20_000  # items of a merge; for fewer items, starting another process costs more time than it saves
+MOST = 64  # largest number of simultaneous Slurm jobs of a Dask cluster
 INSTALL = "pip install 'kgqa_hpc[dask]'"
 SETTINGS = "jobqueue.slurm in ~/.config/dask/jobqueue.yaml"
-SLURM = "slurm"  # in place of a cluster's address
+SLURM = "slurm"  # value of --dask for a new cluster of Slurm jobs, instead of an address
 Stage = Callable[[FinishedWork, Path, Callable[[], None]], Path]  # stages all shards; see merge.py
 
 

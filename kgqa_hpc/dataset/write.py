@@ -29,14 +29,14 @@ from kgqa_hpc.dataset.stage import SUFFIX, write_staged
 from kgqa_hpc.errors import StoreError
 from kgqa_hpc.threads import usable_cores
 
-# A row group ends at whichever comes first; a thousand published records are about 4 MB of JSON.
+# A row group ends at the limit that is reached first; a thousand published records are about 4 MB of JSON.
 ROW_GROUP_ROWS = 2048
 ROW_GROUP_BYTES = 8 << 20
 # Bytes of JSON lines in a Parquet part, which then stays far below 500 MB: a value takes at most four times its JSON in
 # Parquet (8 bytes for a digit and a comma in a list of integers), before compression.
 PART_BYTES = 100 * 1000 * 1000
-# Limits of `ordered`: keys inserted into the database at once, files (all are open at once), rows of a file at least,
-# and bytes of records copied at once, for fewer and larger writes to the many files.
+# Limits of `ordered`: most keys inserted into the database at once, most files (all are open at once), fewest rows of a
+# file, and bytes of records copied at once (few large writes to the many files).
 SORT_KEYS, SORT_FILES, SORT_ROWS, SORT_MEMORY = 100_000, 256, 4096, 64 << 20
 COPIED = pa.schema([("rank", pa.int64()), ("record", pa.string()), ("lost", pa.string())])
 
@@ -99,7 +99,7 @@ def fate_of(candidates: Candidates) -> Fate:
     ).to_arrow_reader(ROWS)
     codes, sizes = np.empty((2, len(candidates)), np.int32)
     row = 0
-    for batch in batches:  # ten million rows at once would take 160 MB more
+    for batch in batches:  # in batches: ten million rows at once would take 160 MB more
         end = row + len(batch)
         codes[row:end], sizes[row:end] = batch["code"], batch["bytes"]
         row = end
@@ -107,7 +107,7 @@ def fate_of(candidates: Candidates) -> Fate:
 
 
 def ordered(candidates: Candidates, fate: Fate, column: str, scratch: Path) -> Fate:
-    """The same rows in the order of a column (`dataset.order`). Raises InputError when records have no such column.
+    """The rows of `fate` in the order of a column (`dataset.order`). Raises InputError if records have no such column.
 
     The database sorts the keys alone. Each record is then copied once into the file of its range of ranks, and each
     such file is sorted by itself. Records with equal values are ordered by id, so the order depends on the records
@@ -247,7 +247,8 @@ def _row_groups(parts: Iterator[pa.Array]) -> Iterator[bytes]:
     for lines in parts:
         while len(lines):
             ends = _ends(lines)
-            filling = int(np.searchsorted(ends, int(ends[0]) + ROW_GROUP_BYTES - size))  # number of lines
+            # Number of lines that fit.
+            filling = int(np.searchsorted(ends, int(ends[0]) + ROW_GROUP_BYTES - size))
             group_lines = lines[: min(filling, ROW_GROUP_ROWS - rows)]
             lines, rows = lines[len(group_lines) :], rows + len(group_lines)
             group.append(_joined(group_lines))

@@ -77,7 +77,7 @@ class _Values:
 
 
 def _format(suffix: str) -> Callable[[Callable[[Record], Line | None]], type[_Values]]:
-    """Decorator that makes a format of the function from a record to its value: its name and docstring are theirs."""
+    """Decorator for a function from a record to a value: makes an export format with its name and docstring."""
 
     def made(value: Callable[[Record], Line | None]) -> type[_Values]:
         name = value.__name__.replace("_", "-")
@@ -178,7 +178,7 @@ class CsvTable:
     name = "csv"
 
     def write(self, source: ExportSource, folder: Path) -> None:
-        titles = list(islice(source.records(), 1))  # the keys of the first record
+        titles = list(islice(source.records(), 1))  # iterating over a record gives its keys: the header row
         for split in source.splits:
             rows = (map(_cell, record.values()) for record in source.records(split))
             _write_table(folder / f"{split}.csv", chain(titles, rows), ",")
@@ -241,13 +241,15 @@ class _Harness(_Values):
 
     def write(self, source: ExportSource, folder: Path) -> None:
         super().write(source, folder)
-        jinja = templates("kgqa_hpc.dataset.exports")  # of Python and YAML, without any foreign text
+        # Templates of Python and YAML files, which get no untrusted text.
+        jinja = templates("kgqa_hpc.dataset.exports")
         test = "test" if "test" in source.splits else source.splits[0]
         values = {
             "run": source.digest[:16],
             "splits": source.splits,
             "test": test,
-            "train": TRAIN if TRAIN in source.splits and test != TRAIN else None,  # for few-shot examples
+            # The split for few-shot examples.
+            "train": TRAIN if TRAIN in source.splits and test != TRAIN else None,
             "choices": {bool(choices_of(record)) for record in source.records()} == {True},
         }
         for file, template in self.templates.items():

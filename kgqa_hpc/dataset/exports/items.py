@@ -42,7 +42,7 @@ def parts_by_id(
     """
     path = folder / ".items.sqlite"
     items = sqlite3.connect(path)
-    items.execute("PRAGMA journal_mode = OFF")  # one transaction, which ends with the connection
+    items.execute("PRAGMA journal_mode = OFF")  # no journal: the database is deleted afterwards
     items.execute("CREATE TABLE item (id TEXT PRIMARY KEY, number INTEGER, part BLOB)")
     pairs = enumerate(chain.from_iterable(map(work.pairs, work.manifest.shards)))
     rows = ((item["id"], row, orjson.dumps(part(anchor, item))) for row, (anchor, item) in pairs if item)
@@ -69,7 +69,7 @@ class Reasoning:
             try:
                 steps = build_chain(work.config, pass_config.name, prompts=prompts)
             except PromptError:
-                continue  # a pass that cannot be read any more; its thoughts are still in the trace
+                continue  # the pass's prompts cannot be loaded any more, but its thoughts are in the trace
             self._writers |= {step.label: step for step in steps if step.asks and step.adds == "output"}
         self._judges = {step.label for step in work.config.steps} - self._writers.keys()
         self._find = parts_by_id(work, folder, self._part)
