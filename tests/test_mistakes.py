@@ -5,6 +5,7 @@ import subprocess
 import sys
 from collections import Counter
 from pathlib import Path
+from typing import Any, ClassVar
 
 import pytest
 
@@ -12,7 +13,7 @@ from kgqa_hpc.anchors.anchor import Anchor, AnchorKind
 from kgqa_hpc.columns import Column
 from kgqa_hpc.errors import ExtensionError, InputError
 from kgqa_hpc.prompts.files import shipped_prompts
-from kgqa_hpc.steps.item import Outcome
+from kgqa_hpc.steps.item import Item, Outcome
 from kgqa_hpc.steps.pair import Judge
 from kgqa_hpc.steps.step import Step
 from kgqa_hpc.testing import EVIDENCE, Done, Retry, answer, item, record, run_step
@@ -234,6 +235,83 @@ def test_mistakes_of_a_step_are_told_as_in_a_run() -> None:
         run_step(Forgetful, item())
     Forgetful.returned = Done(wrods=1)
     assert run_step(Forgetful, item()) == Retry("wrods is no column of it, did you mean words?", "failed")
+
+
+def test_an_item_keeps_its_earlier_results_when_an_answer_is_refused() -> None:
+    class Flaky(Judge):
+        """A judge whose first answers store values that do not fit."""
+
+        name = "flaky"
+        columns = (Column("hard", "bool", "Whether it is hard."),)
+        mistakes: ClassVar = [
+            "item.features['odd'] = float('nan')",
+            "item.annotations['hrad'] = True",
+        ] * 2 + ["item.records = [][0]"]
+
+        def accept(self, item: Item, answer: dict[str, Any]) -> Outcome:
+            item.output["question"] = "Another?"
+            if self.mistakes:
+                exec(self.mistakes.pop())
+            return super().accept(item, answer)
+
+    pair = item(question="Who directed Solaris?", answer="Tarkovsky.")
+    pair.features["size"] = 3
+    pair.verdicts["earlier"] = {"valid_question": True}
+    before = pair.results()
+    verdict = {"question_reasoning": "r", "valid_question": True, "my_answer": "a", "answer_reasoning": "r"}
+    response = answer(**verdict, original_answer_valid=True)
+    with pytest.raises(IndexError):
+        run_step(Flaky, pair, response, gate=False)
+    for reason in ("hrad is no column of it, did you mean hard?", "feature odd is no finite number") * 2:
+        assert pair.results() == before
+        assert run_step(Flaky, pair, response, gate=False) == Retry(reason, "failed")
+    assert isinstance(run_step(Flaky, pair, response, gate=False), Done)
+    assert (pair.features, pair.output["question"]) == ({"size": 3}, "Another?")
+    assert pair.verdicts.keys() == {"earlier", "flaky"}
+
+
+KIND = '''
+from kgqa_hpc.anchors.anchor import Anchor, AnchorKind, Node
+
+
+class Wedge(AnchorKind):
+    """A kind with a mistake."""
+
+    name = "wedge"
+    sample = Anchor("wedge-0", "wedge", "all", (Node("a", "A", "t"),))
+
+    def start(self, anchor):
+        return {}
+
+    def draw(self, source, settings, seed, tools):
+        yield Anchor("wedge-1", "wedge", "all", (Node("a", "A", "t"),))
+'''
+
+
+@pytest.mark.parametrize(
+    ("correct", "wrong", "words"),
+    [
+        ("        return {}", "        return ['a']", "wedge of kind.py: start(): output is no mapping"),
+        ("        return {}", "        return {'answer': {1}}", "start(): output cannot be written"),
+        ('yield Anchor("wedge-1", "wedge", "all"', 'yield Anchor("w", "wedgy", "all"', "of kind 'wedgy'"),
+        (
+            'yield Anchor("wedge-1", "wedge", "all"',
+            'yield Anchor("w", "wedge", 5',
+            "kind 'wedge' and group 5",
+        ),
+    ],
+)
+def test_a_mistake_in_a_kind_is_refused_before_its_anchors_are_stored(
+    correct: str, wrong: str, words: str, tmp_path: Path
+) -> None:
+    assert correct in KIND
+    write(tmp_path, STEP)
+    (tmp_path / "kind.py").write_text(KIND.replace(correct, wrong))
+    config = CONFIG.replace("[mine.py]", "[mine.py, kind.py]")
+    anchors = "{kind: graphlet, per_shape: 12, shapes: [1, 3]}"
+    (tmp_path / "run.yaml").write_text(config.replace(anchors, "{kind: wedge}"))
+    assert words in kgqa("all", tmp_path / "run.yaml", tmp_path / "run", code=2).stderr
+    assert not (tmp_path / "run/anchors.h5").exists()
 
 
 def test_a_record_is_held_against_the_columns_of_its_kind() -> None:

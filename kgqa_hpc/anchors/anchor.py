@@ -111,7 +111,7 @@ class Drawn:
 
 
 class AnchorKind:
-    """A kind of anchor. A subclass has a name, settings, and at least `draw` and `variables`.
+    """A kind of anchor. A subclass has a name, settings, and at least `draw` and `sample`.
 
     `columns` are the additional columns of its records, `group_word` is the heading of its groups in tables, `sample`
     is an anchor for tests of prompts at loading, `gives` names the initial fields of its items. A kind with

@@ -16,7 +16,7 @@ from kgqa_hpc.anchors.anchor import Anchor, Drawn, Source, Tools
 from kgqa_hpc.anchors.family import gathered
 from kgqa_hpc.config import GraphConfig, RunConfig
 from kgqa_hpc.config.variants import share_anchors
-from kgqa_hpc.errors import InputError
+from kgqa_hpc.errors import ExtensionError, InputError
 from kgqa_hpc.runs.chain import kind_of
 from kgqa_hpc.runs.open import alone, fingerprint, kept_prompts, open_for_work, open_run
 from kgqa_hpc.runs.trust import require_agreed
@@ -124,13 +124,25 @@ def _with_synonyms(anchors: Iterable[Anchor], graph: KnowledgeGraph) -> Iterable
     return map(named, anchors)
 
 
+def _of_kind(anchors: Iterable[Anchor], kind: str) -> Iterator[Anchor]:
+    """The anchors as they are. Raises ExtensionError for an anchor of another kind, or whose group is no text."""
+    for anchor in anchors:
+        if anchor.kind != kind or not isinstance(anchor.group, str):
+            raise ExtensionError(
+                f"{KINDS.entry(kind)}: drew anchor {anchor.id} of kind {anchor.kind!r} and group {anchor.group!r}",
+                "give each anchor the name of its kind, and a text as group",
+            )
+        yield anchor
+
+
 def _anchors(config: RunConfig, source: Source, tools: Tools) -> Drawn:
     """Draw the anchors of a run; of a study, those of each variant, or once for all if the variants share anchors."""
 
     def draw(variant: RunConfig) -> Drawn:
         with KINDS.calling(variant.anchors.kind):
             drawn = kind_of(variant).draw(source, variant.anchors, variant.seed, tools)
-            return drawn if isinstance(drawn, Drawn) else gathered(drawn, variant.anchors, variant.seed)
+            drawn = drawn if isinstance(drawn, Drawn) else gathered(drawn, variant.anchors, variant.seed)
+        return replace(drawn, anchors=_of_kind(drawn.anchors, variant.anchors.kind))
 
     variants = config.variant_configs()
     if config.variants is None or not variants:

@@ -70,8 +70,19 @@ class Item:
         values = {"state": {}} | record
         return cls(anchor, *(values[name] for name in _STORED))
 
+    def results(self) -> dict[str, Any]:
+        """Copies of the results that a step may change, by name."""
+        copies: dict[str, Any] = {name: dict(getattr(self, name)) for name in _RESULTS}
+        return copies | {"records": None if self.records is None else [dict(entry) for entry in self.records]}
+
+    def take_back(self, results: dict[str, Any]) -> None:
+        """Undo what a failed step did: set the results that the item had before."""
+        for name, value in results.items():
+            setattr(self, name, value)
+
 
 _STORED = [member.name for member in fields(Item) if member.name != "anchor"]  # in their order in the file
+_RESULTS = ("output", "verdicts", "features", "annotations", "state")
 
 
 @dataclass(frozen=True, slots=True, init=False)
@@ -111,9 +122,11 @@ Outcome = Done | Ask | Retry | Reject
 def begin(kind: AnchorKind, anchor: Anchor) -> Item:
     """A new item with the anchor kind's initial fields; its status is failed if the kind raises an exception."""
     try:
-        return Item(anchor, output=kind.start(anchor))
-    except Exception as problem:  # noqa: BLE001  it may be the code of an extension
-        return Item(anchor, "failed", f"{anchor.kind}: {type(problem).__name__}: {problem}"[:200])
+        item = Item(anchor, output=kind.start(anchor))
+        problem = next(_unwritable(item, {}), None) if item.output != {} else None
+    except Exception as failure:  # noqa: BLE001  it may be the code of an extension
+        problem = f"{type(failure).__name__}: {failure}"[:200]
+    return item if problem is None else Item(anchor, "failed", f"{anchor.kind}: {problem}")
 
 
 def end(item: Item, outcome: Outcome, kind: AnchorKind, step: str) -> None:
@@ -171,20 +184,22 @@ def check_kind(kind: AnchorKind) -> None:
             f"{KINDS.entry(kind.name)}: has no sample anchor", "give it `sample = Anchor(...)`"
         )
     try:
-        fields = kind.record(sample, {"question": "?", "answer": "!", **kind.start(sample)})
+        initial = kind.start(sample)
+        if problem := next(_unwritable(Item(sample, output=initial), {}), None):
+            raise ExtensionError(f"{KINDS.entry(kind.name)}: start(): {problem}", "mend its `start`")
+        fields = kind.record(sample, {"question": "?", "answer": "!", **initial})
+    except ExtensionError:
+        raise
     except Exception:  # noqa: BLE001  it may read what steps add; every item is looked at again
         return
     if problem := _problem(kind, fields):
         raise ExtensionError(f"{KINDS.entry(kind.name)}: {problem}", "mend its `columns` or its `record`")
 
 
-def checked(
-    outcome: Any, item: Item, columns: Sequence[Column], before: Collection[str], entry: str
-) -> Outcome:
-    """Check an outcome and store its columns in the item; a value that does not fit its column fails the item.
+def require_outcome(outcome: Any, item: Item, entry: str) -> Outcome:
+    """The outcome that a step returned; `entry`: the step's name in messages.
 
-    `before`: names of the item's annotations before the step; `entry`: the step's name in messages. Raises
-    ExtensionError for any other return value than an outcome.
+    Raises ExtensionError for any other return value than an outcome.
     """
     cure = ""
     if not isinstance(outcome, Outcome):
@@ -196,24 +211,32 @@ def checked(
     if isinstance(outcome, Retry | Reject) and not isinstance(outcome.reason, str):
         reason = f"{entry} gave the reason {outcome.reason!r:.80} on item {item.id}"
         raise ExtensionError(reason, "give a text")
+    return outcome
+
+
+def apply_columns(
+    outcome: Outcome, item: Item, columns: Sequence[Column], before: Collection[str]
+) -> str | None:
+    """Store the columns of an outcome in the item; a sentence about the first value that does not fit, else None.
+
+    `before`: names of the item's annotations before the step.
+    """
     added = outcome.columns if isinstance(outcome, Done) else {}
     if problem := next(_unwritable(item, added), None):
-        item.output, item.annotations, item.features, item.state, item.records = {}, {}, {}, {}, None
-        item.verdicts = {}
-        return Retry(problem, lost_as="failed")
+        return problem
     if isinstance(outcome, Done):
         item.annotations |= added
         names = [column.name for column in columns]
         for name in (item.annotations.keys() - before) | added.keys():
             if name not in names:
-                return Retry(f"{name} is no column of it{did_you_mean(name, names)}", lost_as="failed")
+                return f"{name} is no column of it{did_you_mean(name, names)}"
         for values in (item.annotations, item.output, *(item.records or ())):
             if problem := misfit(columns, values):
-                return Retry(problem, lost_as="failed")
+                return problem
     for column in columns:
         if column.filterable and column.name in item.annotations:
             item.features[column.name] = item.annotations.pop(column.name)
-    return outcome
+    return None
 
 
 def _unwritable(item: Item, columns: Any) -> Iterator[str]:

@@ -24,7 +24,7 @@ from kgqa_hpc.prompts.prompt import Prompt
 from kgqa_hpc.settings import StepSettings
 from kgqa_hpc.steps.answer_json import Fields, Unparseable, parse_json
 from kgqa_hpc.steps.decision import Decision, first_false
-from kgqa_hpc.steps.item import Ask, Done, Item, Outcome, Reject, Retry, checked
+from kgqa_hpc.steps.item import Ask, Done, Item, Outcome, Reject, Retry, apply_columns, require_outcome
 
 __all__ = ["Ask", "Done", "Outcome", "Reject", "Retry", "Step", "StepContext"]
 
@@ -243,9 +243,20 @@ class Step:
         return outcome
 
     def _checked(self, method: Callable[..., Outcome], item: Item, *arguments: Any) -> Outcome:
-        """The checked outcome of the author's method; once all judges have answered, that of the decision rule."""
-        before = set(item.annotations)
-        outcome = checked(method(item, *arguments), item, self._columns, before, self.entry)
+        """The checked outcome of the author's `method`; once all judges have answered, that of the decision rule.
+
+        The item keeps nothing of a method that raises an exception or stores a value that does not fit its column.
+        """
+        before = item.results()
+        try:
+            outcome = require_outcome(method(item, *arguments), item, self.entry)
+            problem = apply_columns(outcome, item, self._columns, before["annotations"])
+        except BaseException:
+            item.take_back(before)
+            raise
+        if problem is not None:
+            item.take_back(before)
+            return Retry(problem, lost_as="failed")
         decision = self.context.decision
         judged = bool(decision.judges) and decision.judges.keys() <= item.verdicts.keys()
         if isinstance(outcome, Done) and self.adds == "verdict" and judged:
