@@ -30,7 +30,7 @@ from kgqa_hpc.dataset.facts import gather_facts
 from kgqa_hpc.dataset.filters import apply_filters, cut
 from kgqa_hpc.dataset.read import FinishedWork, open_work
 from kgqa_hpc.dataset.splits import divide
-from kgqa_hpc.dataset.stage import survey
+from kgqa_hpc.dataset.stage import collect_staged
 from kgqa_hpc.dataset.staging import Stage, StagingWorker, stage_here
 from kgqa_hpc.dataset.write import PART_BYTES, fate_of, ordered, write_dataset
 from kgqa_hpc.errors import AccountingError, StoreError
@@ -127,7 +127,7 @@ def filtered(
     shard_done: Callable[[], None] = lambda: None,
 ) -> Iterator[tuple[Candidates, Accounting]]:
     """The candidates after all filters, and the accounting without their outcomes; `scratch` holds temporary files."""
-    staged, accounting = survey(work, stage(work, scratch, shard_done))
+    staged, accounting = collect_staged(work, stage(work, scratch, shard_done))
     with open_candidates(staged, scratch) as candidates:
         apply_filters(candidates, work.config.dataset, work.config.seed, scratch, accounting)
         yield candidates, accounting

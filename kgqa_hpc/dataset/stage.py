@@ -258,7 +258,7 @@ def repeated_steps(run: RunFolder, config: RunConfig) -> Callable[[Anchor, dict[
     return redo
 
 
-def survey(work: FinishedWork, folder: Path) -> tuple[Staged, Accounting]:
+def collect_staged(work: FinishedWork, folder: Path) -> tuple[Staged, Accounting]:
     """The staged files of a run, and the accounting of everything that does not depend on filters.
 
     Raises AccountingError when shards are not the anchors, CorruptFile naming all damaged results, after each was

@@ -41,8 +41,8 @@ SORT_KEYS, SORT_FILES, SORT_ROWS, SORT_MEMORY = 100_000, 256, 4096, 64 << 20
 COPIED = pa.schema([("rank", pa.int64()), ("record", pa.string()), ("lost", pa.string())])
 
 
-class Outcome(NamedTuple):
-    """An outcome of rows: their file, the name of its Parquet files without number, and the ending of their lines."""
+class Destination(NamedTuple):
+    """A destination of rows: a file, the stem of its Parquet files' names, and the end of each line written to it."""
 
     file: str
     stem: str
@@ -51,39 +51,39 @@ class Outcome(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Fate:
-    """The staged rows in the order of the dataset, with the outcome of each.
+    """The staged rows in the order of the dataset, with the destination of each.
 
-    `codes` are positions in `outcomes`, `sizes` the approximate bytes of the lines: int32 of shape (rows,).
+    `codes` are positions in `destinations`, `sizes` the approximate bytes of the lines: int32 of shape (rows,).
     `parts`: names of the parts of the split.
     """
 
     staged: Staged
-    outcomes: list[Outcome]
+    destinations: list[Destination]
     codes: np.ndarray
     sizes: np.ndarray
     parts: tuple[str, ...] = ()
 
     def rows(self, member: str, value: str) -> np.ndarray:
-        """Numbers of the rows whose outcome has this value of `file` or `stem`, ascending: uint32, shape (n,)."""
-        matches = np.array([getattr(outcome, member) == value for outcome in self.outcomes], bool)
+        """Numbers of the rows whose destination has this value of `file` or `stem`, ascending: uint32, shape (n,)."""
+        matches = np.array([getattr(destination, member) == value for destination in self.destinations], bool)
         return np.flatnonzero(matches[self.codes]).astype(np.uint32)
 
     def lines(self, rows: np.ndarray, column: str = "record") -> Iterator[pa.Array]:
         """The lines of these rows, by staged file: records with the decided fields at their ends, or items (`lost`)."""
-        endings = pa.array([outcome.ending for outcome in self.outcomes], pa.binary())
+        endings = pa.array([destination.ending for destination in self.destinations], pa.binary())
         for numbers, table in self.staged.read([column], rows):
             lines = table[column].combine_chunks().cast(pa.binary())
             yield pc.binary_join_element_wise(lines, endings.take(pa.array(self.codes[numbers])), b"")
 
 
 def fate_of(candidates: Candidates) -> Fate:
-    """The outcomes of all candidates, after all rules."""
+    """The destinations of all candidates, after all rules."""
     database = candidates.database
     database.execute(
         """CREATE TABLE outcome AS SELECT (row_number() OVER (ORDER BY file, reason, part) - 1)::INTEGER AS code,
            file, reason, part FROM (SELECT DISTINCT file, reason, part FROM candidate)"""
     )
-    outcomes = []
+    destinations = []
     for file, reason, part in database.execute(
         "SELECT file, reason, part FROM outcome ORDER BY code"
     ).fetchall():
@@ -91,7 +91,9 @@ def fate_of(candidates: Candidates) -> Fate:
             {"split": part} if candidates.parts else {}
         )
         ending = b"\n" if file == LOST else b"," + orjson.dumps(decided)[1:] + b"\n"
-        outcomes.append(Outcome(file, f"{file}-{part}" if part and file == ACCEPTED else file, ending))
+        destinations.append(
+            Destination(file, f"{file}-{part}" if part and file == ACCEPTED else file, ending)
+        )
     batches: pa.RecordBatchReader = database.sql(
         """SELECT code, coalesce(bytes, 0)::INTEGER AS bytes FROM candidate AS c JOIN outcome AS o
            ON c.file = o.file AND c.reason IS NOT DISTINCT FROM o.reason AND c.part IS NOT DISTINCT FROM o.part
@@ -103,7 +105,7 @@ def fate_of(candidates: Candidates) -> Fate:
         end = row + len(batch)
         codes[row:end], sizes[row:end] = batch["code"], batch["bytes"]
         row = end
-    return Fate(candidates.staged, outcomes, codes, sizes, candidates.parts)
+    return Fate(candidates.staged, destinations, codes, sizes, candidates.parts)
 
 
 def ordered(candidates: Candidates, fate: Fate, column: str, scratch: Path) -> Fate:

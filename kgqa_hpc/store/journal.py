@@ -1,4 +1,4 @@
-"""The journal: finished items of a shard in flight, one line each, until the result is committed.
+"""The journal: a line for the state of an item after each answer, until the shard's result is committed.
 
 A line is the CRC-32 of its JSON (8 hex digits), a space, the JSON, a newline; the first one is the header.
 Every append goes to the kernel at once, so `kill -9` loses nothing, and to the disk with the next `sync`, so a power

@@ -15,7 +15,7 @@ from kgqa_hpc.dataset import write as writing
 from kgqa_hpc.dataset.candidates import Staged, StagedFile
 from kgqa_hpc.dataset.columns import Columns, fitting
 from kgqa_hpc.dataset.stage import as_line, staged_table, write_staged
-from kgqa_hpc.dataset.write import Fate, Outcome, write_dataset
+from kgqa_hpc.dataset.write import Destination, Fate, write_dataset
 from tests.dataset.conftest import records_of
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
@@ -83,7 +83,7 @@ def write(folder: Path, records: list[dict[str, Any]]) -> None:
         sizes += [row["bytes"] for row in rows]
     codes, outcomes = (
         np.zeros(len(records), np.int32),
-        [Outcome("accepted", "accepted", b',"accepted":true,"reason":null}\n')],
+        [Destination("accepted", "accepted", b',"accepted":true,"reason":null}\n')],
     )
     fate = Fate(Staged(files, columns), outcomes, codes, np.array(sizes, np.int32))
     write_dataset(folder, fate, files=("accepted",))
