@@ -2,7 +2,8 @@
 
 A task is one item with its place in the chain. Tasks wait in one queue per step; the latest step goes first,
 so that a question is judged before another one is asked. At most `window` requests are in flight; other
-tasks wait here. The worker opens the next shard only when few tasks wait, which limits memory.
+tasks wait here. The worker opens the next shard only when few tasks wait, which limits memory. A step without a usable
+answer asks again, up to the prompt's or the run's number of attempts; then the item is lost (`_advance`).
 
 When the engine dies, the requests in flight have no answer, and any of their items may be the cause. These tasks are
 sent again in two halves, one half at a time and nothing else; a half that kills the engine again is halved again. So
