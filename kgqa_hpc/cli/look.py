@@ -111,9 +111,7 @@ def doctor(
 
     checks = room.diagnose()
     if gpu:
-        from kgqa_hpc.doctor.gpu import gpu_checks
-
-        checks += gpu_checks()
+        checks += room.gpu_checks()
     print_result([asdict(check) for check in checks], room.render(checks), as_json)
     raise typer.Exit(room.exit_code(checks))
 
