@@ -17,8 +17,7 @@ from typing import Any
 from kgqa_hpc.config import RunConfig
 from kgqa_hpc.config.sections import Target
 from kgqa_hpc.errors import CorruptFile, InputError
-from kgqa_hpc.runs import open_run, run_config
-from kgqa_hpc.runs.open import alone
+from kgqa_hpc.runs import alone, open_run, run_config
 from kgqa_hpc.runs.sampling import extend, size_of
 from kgqa_hpc.store import canonical
 from kgqa_hpc.store.atomic import exists, make_folder, read_if_there
