@@ -47,7 +47,7 @@ def list_(
     as_json: AsJson = False,
 ) -> None:
     """List the entries of a registry; with NAME, the keys and columns of one."""
-    from kgqa_hpc.config.files import keys_of
+    from kgqa_hpc.config import keys_of
 
     for file in plugin or ():
         load_plugin_file(file.resolve())
@@ -118,11 +118,11 @@ def config(
     schema: Annotated[bool, Option("--schema", help="Print the JSON Schema of a configuration.")] = False,
 ) -> None:
     """Print the JSON Schema of a configuration, for editors."""
-    from kgqa_hpc.config.files import FILE, json_schema
+    from kgqa_hpc.config import SCHEMA_FILE, json_schema
 
     if not schema:
         raise InputError(
-            "--schema is missing: the only output of `kgqa config` is its JSON Schema", f"> {FILE}"
+            "--schema is missing: the only output of `kgqa config` is its JSON Schema", f"> {SCHEMA_FILE}"
         )
     print_json(json_schema())
 

@@ -32,13 +32,13 @@ def init(
 ) -> None:
     """Check a configuration and create the run folder; or write an example."""
     if example is not None:
-        from kgqa_hpc.config.files import write_example
+        from kgqa_hpc.config import write_example
 
         write_example(example, config)
         print(config)
         return
     if plugin is not None:
-        from kgqa_hpc.config.files import write_plugin
+        from kgqa_hpc.config import write_plugin
 
         say("\n".join(map(str, write_plugin(plugin, config))))
         return
