@@ -139,7 +139,7 @@ def merge(
 def report(folder: Path, threads: int | None = None, *, all_records: bool = False) -> Path:
     """Write `report/index.html` of a run or a combined dataset, with sampled or all records; returns its path."""
     from kgqa_hpc.dataset.files import CombinedFolder, open_folder
-    from kgqa_hpc.report.page import write_report
+    from kgqa_hpc.report import write_report
 
     run = open_folder(folder)
     source = run if isinstance(run, CombinedFolder) else open_run(folder)[0]
