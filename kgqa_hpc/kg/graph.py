@@ -13,9 +13,11 @@ nulls: int64, double, bool or large_string.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -53,6 +55,15 @@ def typed(cells: pa.Array) -> pa.Array:
         if kind != "decimal" or pc.all(pc.is_finite(column), skip_nulls=True, min_count=0).as_py():
             return column
     return cells.cast(TYPES["text"])
+
+
+def cell(value: Any) -> str:
+    """A JSON value as the cell of a column: a text as it is, the items of a list between bars, all else as JSON."""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, list) and not any(isinstance(member, list | dict) for member in value):
+        return "|".join(map(cell, value))
+    return "" if value is None else json.dumps(value, ensure_ascii=False)
 
 
 def type_name(column: pa.Array) -> str:
@@ -265,13 +276,10 @@ def simple_csr(
 
 def components(indptr: Int64, indices: Codes) -> Codes:
     """The component of each node, int32 (n,), numbered by their first node."""
-    component: Codes = connected_components(_matrix(indptr, indices), directed=False)[1]
-    return component
-
-
-def _matrix(indptr: Int64, indices: Codes) -> csr_array:
     nodes = len(indptr) - 1
-    return csr_array((np.ones(len(indices), bool), indices, indptr), (nodes, nodes))
+    matrix = csr_array((np.ones(len(indices), bool), indices, indptr), (nodes, nodes))
+    component: Codes = connected_components(matrix, directed=False)[1]
+    return component
 
 
 def of_types(key: str, types: Collection[str], codes: Codes, type_names: tuple[str, ...]) -> Mask:

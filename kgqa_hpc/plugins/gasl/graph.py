@@ -19,8 +19,7 @@ import pyarrow.compute as pc
 from kgqa_hpc.errors import GraphFormatError
 from kgqa_hpc.kg.delimited import CSV, DelimitedFile
 from kgqa_hpc.kg.graph import INTEGER, KnowledgeGraph, typed
-from kgqa_hpc.kg.sources.csv import EDGE_COLUMNS, NODE_COLUMNS
-from kgqa_hpc.kg.tables import header_names, unique
+from kgqa_hpc.kg.sources.csv import EDGE_COLUMNS, NODE_COLUMNS, header_names, unique
 from kgqa_hpc.plugins.gasl.language import number
 from kgqa_hpc.text.streams import TextStream
 
