@@ -275,7 +275,7 @@ class Dataset:
     def _repr_html_(self) -> str:
         import pandas as pd
 
-        from kgqa_hpc.status.snapshot import accepted_at_merge
+        from kgqa_hpc.status import accepted_at_merge
 
         head = pd.DataFrame(islice(self.records(), 10), columns=["question", "answer", "group", "id"])
         return f"{accepted_at_merge(self._run):,} accepted records{head.to_html(index=False)}"

@@ -18,8 +18,8 @@ from kgqa_hpc.run import Run
 from kgqa_hpc.runs import add_pass, alone, change_dataset, open_for_work, open_run
 from kgqa_hpc.runs.sampling import extend
 from kgqa_hpc.stages import standing
+from kgqa_hpc.status import runs_below
 from kgqa_hpc.status.render import render
-from kgqa_hpc.status.snapshot import runs_below
 from kgqa_hpc.store.run_folder import RunFolder
 from kgqa_hpc.work.run import run_command
 from tests.command import kgqa

@@ -142,8 +142,8 @@ def ls(
     as_json: AsJson = False,
 ) -> None:
     """List the runs below a folder."""
+    from kgqa_hpc.status import runs_below
     from kgqa_hpc.status.render import render_runs
-    from kgqa_hpc.status.snapshot import runs_below
 
     rows = runs_below(folder)
     print_result(rows, render_runs(rows, folder), as_json)
@@ -156,7 +156,7 @@ def clean(
     as_json: AsJson = False,
 ) -> None:
     """Delete logs, leases, set-aside files and status of a run at rest."""
-    from kgqa_hpc.status import snapshot as room
+    from kgqa_hpc import status as room
 
     parts = room.leftovers(run)
     if yes:

@@ -140,7 +140,7 @@ def requeue(
 ) -> None:
     """For batch scripts: print a mark of the progress; with --since, decide whether to requeue."""
     from kgqa_hpc.cluster import submit as room
-    from kgqa_hpc.status.snapshot import survey
+    from kgqa_hpc.status import survey
 
     if since is None:
         say(room.progress_mark(survey(run)))

@@ -25,7 +25,7 @@ from kgqa_hpc.config import RunConfig
 from kgqa_hpc.errors import CorruptFile, InputError, KgqaError, StoppedEarly, StoreError
 from kgqa_hpc.runs import checks, open_for_work
 from kgqa_hpc.runs.trust import require_agreed, shown
-from kgqa_hpc.status import log_files, snapshot
+from kgqa_hpc.status import load_totals, log_files, survey
 from kgqa_hpc.status.pass_totals import money
 from kgqa_hpc.store.cleanup import time_at
 from kgqa_hpc.store.lease import Heartbeat
@@ -159,7 +159,7 @@ def _work_through(
         reporter.stop(failed=failed, complete=complete)
         heartbeat.stop()
     if spending.cure and config.target is None:  # the last requests may have spent the budget
-        complete = snapshot.survey(run.path)["complete"]
+        complete = survey(run.path)["complete"]
     if stop.reason is not None and not complete:
         raise StoppedEarly(f"stopped early: {stop.reason}; everything finished is saved", spending.cure)
 
@@ -228,7 +228,7 @@ class Spending:
         self, run: RunFolder, limits: Mapping[str, float], now: Callable[[], float] = time.monotonic
     ) -> None:
         self._run, self._limits, self._now = run, limits, now
-        self._totals = snapshot.load_totals(run, []) if limits else []
+        self._totals = load_totals(run, []) if limits else []
         self._began = self._next = now()
         self._silent = False  # whether an engine that reports no tokens was noted
         self.cure = ""  # after a stop by the budget
@@ -237,7 +237,7 @@ class Spending:
     def require_rest(self) -> None:
         """Raises InputError when the budget of unfinished work is spent: the same command again would do nothing."""
         exceeded = self._exceeded()
-        if exceeded and snapshot.survey(self._run.path)["complete"]:
+        if exceeded and survey(self._run.path)["complete"]:
             self._limits, exceeded = {}, []
         for name, spent in exceeded:
             limit = f"{about(spent)} of {self._limits[name]:,g} are spent"
