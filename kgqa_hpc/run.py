@@ -194,7 +194,7 @@ class Run:
         self, prompt: str | Path, *, engine: Any = None, name: str | None = None, trust: bool = False
     ) -> Self:
         """Add a judge to the run, by the name of its prompt or a file NAME.md, and ask it. Call merge afterwards."""
-        from kgqa_hpc.work.run import run_command
+        from kgqa_hpc.work import run_command
 
         file = Path(prompt) if str(prompt).endswith(".md") else None
         if file is not None and not file.is_file():

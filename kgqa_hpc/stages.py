@@ -103,7 +103,7 @@ def sample(folder: Path, threads: int | None = None) -> Sampled:
 
 
 def run_workers(folder: Path, threads: int | None = None) -> None:
-    """Process every item, and grow the sample until the target is reached, if any; see work/run.py, target.py."""
+    """Process every item, and grow the sample until the target is reached, if any; see kgqa_hpc/work, target.py."""
     from kgqa_hpc.target import run_towards
 
     run_towards(folder)

@@ -25,7 +25,7 @@ from kgqa_hpc.store.canonical import read_document, write_document
 from kgqa_hpc.store.run_folder import RunFolder
 from kgqa_hpc.terminal import note
 from kgqa_hpc.text.streams import parse_json
-from kgqa_hpc.work.run import run_command
+from kgqa_hpc.work import run_command
 
 KIND = "target"
 ROLE = ".target"  # no pass can have this name
@@ -60,7 +60,7 @@ class Standing:
 
 
 def run_towards(folder: Path, worker: str | None = None, *, trust: bool = False) -> None:
-    """Process a run until it is complete and its target, if any, is reached; see work/run.py."""
+    """Process a run until it is complete and its target, if any, is reached; see kgqa_hpc/work."""
     finish_growth(folder, trust=trust)
     run_command(folder, worker, trust=trust, further=_further)
 

@@ -21,7 +21,7 @@ from kgqa_hpc.stages import standing
 from kgqa_hpc.status import runs_below
 from kgqa_hpc.status.render import render
 from kgqa_hpc.store.run_folder import RunFolder
-from kgqa_hpc.work.run import run_command
+from kgqa_hpc.work import run_command
 from tests.command import kgqa
 from tests.dataset.conftest import records_of
 from tests.project import write_project
