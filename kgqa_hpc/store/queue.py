@@ -15,6 +15,7 @@ import time
 from collections import deque
 from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
@@ -41,23 +42,20 @@ SLOW = 3.0
 REMEMBERED = 10  # number of latest shards in the mean
 
 
+@dataclass
 class Supply:
-    """Estimate of whether free shards run out, from the shards that a worker checked last.
+    """Estimate of whether free shards run out, from the shards that a worker checked last: `free` or leased.
 
     Far from the end few of them are leased. All workers must notice the end before the last shard is claimed: a worker
     that does not would hold more shards than others and end later (tools/simulate_workers.py).
     """
 
-    def __init__(self) -> None:
-        self._free: deque[bool] = deque(maxlen=SAMPLE)
-
-    def saw(self, *, free: bool) -> None:
-        self._free.append(free)
+    free: deque[bool] = field(default_factory=lambda: deque(maxlen=SAMPLE))
 
     @property
     def low(self) -> bool:
         """Whether other workers hold at least an eighth of the unfinished shards."""
-        return len(self._free) >= 4 and 8 * sum(self._free) <= 7 * len(self._free)
+        return len(self.free) >= 4 and 8 * sum(self.free) <= 7 * len(self.free)
 
 
 class ShardQueue:
@@ -104,7 +102,7 @@ class ShardQueue:
             elif not self._drop_if_done():
                 holder = self.leases.holder(name)
                 free = holder is None or self.leases.expired(holder)
-                self.supply.saw(free=free)
+                self.supply.free.append(free)
                 if holder is None or free:
                     return name
                 self._look_later(name, holder)
