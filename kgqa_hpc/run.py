@@ -22,7 +22,7 @@ from kgqa_hpc.dataset.accounting import Accounting
 from kgqa_hpc.dataset.files import read_accounting, read_records
 from kgqa_hpc.errors import InputError, StoreError
 from kgqa_hpc.runs import add_pass, added_judges, change_dataset, open_run
-from kgqa_hpc.runs.checks import accept_recorded, noting_refusal, require_ready, require_server
+from kgqa_hpc.runs.checks import accept_recorded, noting_refusal, require_ready, require_servers
 from kgqa_hpc.settings_objects import plain
 from kgqa_hpc.store.run_folder import RunFolder
 
@@ -208,7 +208,7 @@ class Run:
             inputs = self.path.resolve() / settings_objects.FOLDER
             settings["engine"] = settings_objects.with_folder(section, inputs)
             settings_objects.place_files(files, RunFolder.open(self.path))
-            require_server(self.config.changed("the new judge", engine=settings["engine"]).engine)
+            require_servers([self.config.changed("the new judge", engine=settings["engine"]).engine])
         add_pass(self.path, settings, file, trust=trust)
         run_command(self.path, trust=trust)
         return self

@@ -191,7 +191,7 @@ def work_through(chosen: Sequence[Stage], folder: Path, threads: int | None = No
     if any(stage.gpus for stage in chosen) and not standing(folder)["complete"]:
         run, config = open_run(folder)
         require_agreed(run, config.plain())
-        require_servers(config)
+        require_servers(config.engines)
     for stage in chosen:
         result = stage.work(folder, threads)
         for line in str("" if result is None or isinstance(result, Path) else result).splitlines():

@@ -173,7 +173,7 @@ def _gpu_hours(run: RunFolder, config: RunConfig) -> float:
 
     Malformed lines of the untrusted log are skipped, among them the torn last line of a killed worker.
     """
-    least = max(int(config.engine_of(pass_config.name).gpus_per_worker) for pass_config in config.passes)
+    least = max(int(engine.gpus_per_worker) for engine in config.engines)
     seconds = 0.0
     for path in sorted(run.logs.glob("*/*.jsonl")):
         before, gpus = None, 0

@@ -32,9 +32,6 @@ class Interner:
         # Hash seed, random so that nobody can make a file whose ids all collide; the numbers do not depend on it.
         self._seed = np.uint64(int.from_bytes(os.urandom(8), "little"))
 
-    def __len__(self) -> int:
-        return self._count
-
     def numbers(self, values: pa.Array) -> Codes:
         """The number of each value (large_string, no nulls), int32; new values are added."""
         return self.pairs(values, pa.array([], pa.large_string()))[0]

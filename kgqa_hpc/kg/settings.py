@@ -205,18 +205,13 @@ def recorded(run: RunFolder) -> Contents:
     return files
 
 
-def edited(run: RunFolder, config: GraphConfig | None) -> list[Path]:
-    """The files whose content has changed since import."""
-    return [] if config is None else list(_changed(graph_files(config), recorded(run)))
-
-
 def require_unchanged(digests: Contents, files: dict[str, Path]) -> None:
     """Raises InputError when a file has changed since `contents` read it."""
-    for path in _changed(files, digests):
+    for path in edited(files, digests):
         raise InputError(f"{path}: was changed while it was read", "import again")
 
 
-def _changed(files: dict[str, Path], digests: Contents) -> Iterator[Path]:
+def edited(files: dict[str, Path], digests: Contents) -> Iterator[Path]:
     """The files whose content differs; a file is read only if its size or time differs."""
     for name in (name for name in files if name in digests):
         with suppress(OSError):  # missing, or not readable by this user

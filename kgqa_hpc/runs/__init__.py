@@ -21,7 +21,7 @@ from kgqa_hpc.config import RunConfig, parse_config
 from kgqa_hpc.config.sections import DatasetConfig
 from kgqa_hpc.engines.registry import operational
 from kgqa_hpc.errors import FingerprintMismatch, InputError, PromptError, StoppedEarly
-from kgqa_hpc.kg.settings import edited
+from kgqa_hpc.kg.settings import edited, graph_files, recorded
 from kgqa_hpc.prompts.files import Folders
 from kgqa_hpc.prompts.prompt import Prompt, load_prompt
 from kgqa_hpc.runs.chain import run_prompts
@@ -221,7 +221,8 @@ def _require_same(run: RunFolder, config: RunConfig, *, import_again: bool = Fal
     require_unchanged_plugins(run, config)
     for prompt in prompts.values() if copies else ():
         _require_unchanged(run, config, prompt)
-    if not (files := edited(run, config.graph)):
+    files = [] if config.graph is None else list(edited(graph_files(config.graph), recorded(run)))
+    if not files:
         return
     more = f" and {len(files) - 3:,} more files" if len(files) > 3 else ""
     names = f"{', '.join(map(str, files[:3]))}{more} {'was' if len(files) == 1 else 'were'} changed"

@@ -117,11 +117,14 @@ def _with_synonyms(anchors: Iterable[Anchor], graph: KnowledgeGraph) -> Iterable
     cells = graph.node_properties[SYNONYMS].cast("large_string").to_pylist()
     by_id = {node: cell.split("|") for node, cell in zip(graph.node_ids.tolist(), cells, strict=True) if cell}
 
-    def named(anchor: Anchor) -> Anchor:
-        synonyms = {node.name: by_id[node.id] for node in anchor.nodes if node.id in by_id}
-        return replace(anchor, data={**anchor.data, SYNONYMS: synonyms}) if synonyms else anchor
-
-    return map(named, anchors)
+    pairs = (
+        (anchor, {node.name: by_id[node.id] for node in anchor.nodes if node.id in by_id})
+        for anchor in anchors
+    )
+    return (
+        replace(anchor, data={**anchor.data, SYNONYMS: synonyms}) if synonyms else anchor
+        for anchor, synonyms in pairs
+    )
 
 
 def _anchors(config: RunConfig, source: Source, tools: Tools) -> Drawn:

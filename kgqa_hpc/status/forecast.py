@@ -78,7 +78,6 @@ def plan(
     if price is not None and not all(0 <= number < math.inf for number in price):
         raise InputError(f"--price {price[0]:g} {price[1]:g}: a price is 0 or more")
     run, config = open_run(folder)
-    engines = [config.engine_of(entry.name) for entry in config.passes]
     steps = [step.use for step in config.steps]
     if pilot is not None and pilot.is_file():
         measured, speed = read_bench(pilot, steps)
@@ -90,7 +89,7 @@ def plan(
         )
     unfinished = _items(run, config) - _ended(config, survey(folder))
     items = math.ceil(round(unfinished, 6))  # the shares of the passes sum to 1 but for rounding
-    if all(engine.hosted for engine in engines):
+    if all(engine.hosted for engine in config.engines):
         document = hosted_forecast(items, pace)
     else:
         limit = limit or config.runtime.time_limit or QUEUE_LIMIT
@@ -99,8 +98,8 @@ def plan(
     if price is not None:
         prices = [Price(input=price[0], output=price[1])]
         document["cost"] = cost_of(measured_run, items, prices)
-    elif any(engine.price for engine in engines):
-        prices = [engine.price or Price(input=0, output=0) for engine in engines]
+    elif any(engine.price for engine in config.engines):
+        prices = [engine.price or Price(input=0, output=0) for engine in config.engines]
         try:
             document["cost"] = cost_of(measured_run, items, prices)
         except InputError as few:  # the rest of the plan stands without it

@@ -173,7 +173,7 @@ def _all_passes(session: Session, lead: Coordinator) -> bool:
     position = 0
     while session.stop.reason is None:
         if position == len(names):
-            if not (lead.leading and lead.verify(session.shards.names)):
+            if not (lead.lease and lead.verify(session.shards.names)):
                 return True
             position = 0
         position += 1 if PassWorker(session, names[position]).work() else -1
@@ -203,7 +203,7 @@ def _gpus_per_worker(config: RunConfig) -> int:
     setting = os.environ.get("KGQA_GPUS_PER_WORKER", "")
     if setting.isdigit():
         return int(setting)
-    return max(int(config.engine_of(entry.name).gpus_per_worker) for entry in config.passes)
+    return max(int(engine.gpus_per_worker) for engine in config.engines)
 
 
 def _facts(world: World) -> dict[str, Any]:

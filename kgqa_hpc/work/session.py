@@ -16,7 +16,7 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -118,13 +118,6 @@ class Session:
     def stopped(self) -> bool:
         """Whether this process must stop."""
         return self.stop.reason is not None
-
-
-def describe(activity: Activity, now: float) -> dict[str, Any]:
-    """An activity as plain data, for the worker's state file. `now` on the monotonic clock."""
-    facts = asdict(activity)
-    silent, counters = round(now - facts.pop("answered_at"), 1), facts.pop("counters")
-    return {"pass": facts.pop("pass_name"), **facts, "silent": silent, **counters}
 
 
 LONGEST = 60.0  # s; a fail-over takes tens of seconds
