@@ -233,24 +233,25 @@ class KnowledgeGraph:
         one_way[order] = np.repeat(~both, np.diff(np.append(starts, len(pair))))
         return one_way & (source != target)
 
-    def mixed_edge_types(self) -> set[str]:
-        """Edge types between the same node types in both directions, of which not every edge has its opposite."""
-        kinds, one_way = np.int64(len(self.node_types)), self.one_way()
+    def facts_of_edge_types(self) -> dict[str, set[str]]:
+        """Facts of each edge type that make questions about it ambiguous.
+
+        `forward`, `backward`: its targets, its sources are nodes of several types. `mixed`: its edges join the same
+        types of nodes in both directions, some without the opposite edge.
+        """
+        kinds = np.int64(len(self.node_types))
         source, target = self.node_type[self.edge_source], self.node_type[self.edge_target]
+        facts: dict[str, set[str]] = {name: set() for name in self.edge_types}
+        for direction, ends in (("forward", target), ("backward", source)):
+            pairs = np.unique(self.edge_type * kinds + ends)
+            for code in np.flatnonzero(np.bincount(pairs // kinds) > 1):
+                facts[self.edge_types[code]].add(direction)
         there, back = (
             (self.edge_type * kinds + a) * kinds + b for a, b in ((source, target), (target, source))
         )
-        codes = np.unique(self.edge_type[one_way & np.isin(there, back)])
-        return {self.edge_types[code] for code in codes}
-
-    def types_at_ends(self) -> dict[str, set[str]]:
-        """The edge types whose targets (`forward`) or sources (`backward`) are nodes of several types."""
-        kinds, directions = np.int64(len(self.node_types)), dict[str, set[str]]()
-        for direction, ends in (("forward", self.edge_target), ("backward", self.edge_source)):
-            pairs = np.unique(self.edge_type * kinds + self.node_type[ends])
-            for code in np.flatnonzero(np.bincount(pairs // kinds) > 1):
-                directions.setdefault(self.edge_types[code], set()).add(direction)
-        return directions
+        for code in np.unique(self.edge_type[self.one_way() & np.isin(there, back)]):
+            facts[self.edge_types[code]].add("mixed")
+        return facts
 
 
 def simple_csr(

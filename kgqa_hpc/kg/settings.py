@@ -18,12 +18,12 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from pydantic import Field, ValidationError, model_validator
 
-from kgqa_hpc.errors import ConfigError, CorruptFile, ExtensionError, GraphFormatError, InputError
+from kgqa_hpc.errors import ConfigError, ExtensionError, GraphFormatError, InputError
 from kgqa_hpc.kg.sources import SOURCES
 from kgqa_hpc.registry import Registry
 from kgqa_hpc.settings import Settings, later_key, lines_of, section
 from kgqa_hpc.store.atomic import exists
-from kgqa_hpc.store.canonical import read_document, sha256_of, write_document
+from kgqa_hpc.store.canonical import curing, read_document, sha256_of, write_document
 from kgqa_hpc.store.run_folder import RunFolder
 from kgqa_hpc.terminal import note
 
@@ -196,12 +196,8 @@ def recorded(run: RunFolder) -> Contents:
     """
     if not exists(run.graph_files):
         return {}
-    try:
+    with curing("remove it: the graph's files are then not compared any more"):
         files: Contents = read_document(run.graph_files, KIND)["files"]
-    except CorruptFile as problem:
-        raise CorruptFile(
-            problem.message, "remove it: the graph's files are then not compared any more"
-        ) from None
     return files
 
 
