@@ -69,7 +69,7 @@ class Settings(BaseModel):
 
     `paths` names the keys that hold files or folders. Relative paths are resolved against the configuration's folder
     (`base` of the validation context); the fingerprint contains the files' contents, not their paths. `package` is
-    the optional package that the entry needs; `elsewhere` maps keys that users look for here in vain to their sections.
+    the optional package that the entry needs; `elsewhere` maps keys that users expect here to the sections with them.
     For a key whose default is empty, null means the default.
     """
 

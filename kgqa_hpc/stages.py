@@ -157,8 +157,8 @@ STAGES = (
 
 def standing(folder: Path) -> dict[str, Any]:
     """The status of a run (kgqa_hpc/status) with its jobs in Slurm's queue, its "stages",
-    [{"name", "done"}] in their order, "merged" {"accepted"} after a merge, and "dataset_is_older" where it
-    is. Raises InputError when there is no run.
+    [{"name", "done"}] in their order, "merged" {"accepted"} after a merge, and "dataset_is_older" if work was done
+    after it. Raises InputError when there is no run.
     """
     from kgqa_hpc.cluster.slurm import queue_state
     from kgqa_hpc.status import accepted_at_merge, dataset_is_older, survey

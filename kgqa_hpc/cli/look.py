@@ -155,7 +155,7 @@ def clean(
     yes: Annotated[bool, Option("--yes", help="Delete the files, not only list them.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Delete logs, leases, set-aside files and status of a run at rest."""
+    """Delete logs, leases, quarantined files and status of an idle run."""
     from kgqa_hpc import status as room
 
     parts = room.leftovers(run)

@@ -140,7 +140,7 @@ def _submit(run: RunFolder, job: Job, resources: Resources, before: Sequence[str
 
 
 def _ignore_warnings() -> None:
-    """Ignore Slurm's early warnings, which also reach a child that has not yet set its own handlers."""
+    """Ignore Slurm's early warnings, which would end a child that has not set its handlers yet."""
     for number in (signal.SIGUSR1, signal.SIGUSR2):
         signal.signal(number, signal.SIG_IGN)
 

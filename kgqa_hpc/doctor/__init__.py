@@ -40,7 +40,7 @@ CHECKED = (SOURCES, KINDS, STEPS, ENGINES, EXPORTS, RULES, SECTIONS, METRICS)
 
 
 def _engines(timeout: float) -> list[Check]:
-    """Each engine class's own check of its packages and files; by default of the package that its settings name."""
+    """A check of each engine: by the `probe` of its class, otherwise of the package that its settings name."""
 
     def ready(name: str, timeout: float) -> Readiness:
         engine = ENGINES.get(name)
@@ -121,7 +121,7 @@ def diagnose(timeout: float = TIMEOUT) -> list[Check]:
 
 
 def render(checks: Sequence[Check]) -> str:
-    """The checks as lines; under a failed check stands its cure."""
+    """The checks as lines, each failed check with its cure below."""
     lines = []
     for check in checks:
         mark = "ok  " if check.ok else "FAIL" if check.needed else "--  "
@@ -221,7 +221,7 @@ def _kernel(timeout: float) -> str:
         fix = "nvidia-smi: does another process hold the card?"
         raise Fails(f"no answer within {timeout:.0f} s", fix, needed=True) from None
     if done.returncode != 0:
-        messages = done.stderr.strip().splitlines() or ["it ended without a word"]
+        messages = done.stderr.strip().splitlines() or ["it ended without a message"]
         fix = "a node with a GPU, its driver, and torch built for its CUDA (images: start with --nv)"
         raise Fails(messages[-1], fix, needed=True)
     return done.stdout.strip().splitlines()[-1]

@@ -1,6 +1,6 @@
 """Probes of `kgqa doctor`: Python, MPI, Slurm, Apptainer, images, GPU, folders; each with its cure.
 
-Nothing here changes anything or imports a heavy library: packages are looked up by their metadata, programs
+No probe changes anything or imports a heavy library: packages are looked up by their metadata, programs
 are asked for their version. A probe gets a limit in seconds for whatever it waits for; it returns the detail of its
 line, or raises Fails.
 """

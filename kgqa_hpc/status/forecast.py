@@ -103,7 +103,7 @@ def plan(
         prices = [engine.price or Price(input=0, output=0) for engine in config.engines]
         try:
             document["cost"] = cost_of(measured_run, items, prices)
-        except InputError as few:  # the rest of the plan stands without it
+        except InputError as few:  # the rest of the plan does not need the cost
             document["assumptions"].append(f"no cost: {few.message}")
     return document
 
@@ -144,7 +144,7 @@ def read_bench(file: Path, steps: Sequence[str]) -> tuple[Pilot, float]:
         raise InputError(f"{file}: not a measurement of kgqa bench --out", "make it again") from None
     if not (speed > 0 and tokens > 0 and math.isfinite(speed * tokens)):
         raise InputError(
-            f"{file}: the engine answered nothing, or told no tokens, when it was measured", "make it again"
+            f"{file}: the measured engine answered nothing, or reported no tokens", "make it again"
         )
     of_measured = _published(PUBLISHED_TOKENS, measured) or PUBLISHED_TOKENS["generate"]
     scale = _published(PUBLISHED_TOKENS, steps) / of_measured
@@ -295,7 +295,7 @@ def render(document: dict[str, Any]) -> str:
             f"jobs      {document['jobs']:,} of at most {duration(document['limit_seconds'])}, one GPU each",
         ]
     elif document["wall_seconds"] is None:
-        lines.append("time      not known: nobody has measured this server (run some items, or --pilot)")
+        lines.append("time      not known: this server was not measured (run some items, or use --pilot)")
     else:
         lines.append(f"time      {duration(document['wall_seconds'])} at the speed of the pilot")
     lines.append(f"disk      {about(document['disk_bytes'] / 1e9)} GB for results and dataset")

@@ -6,7 +6,7 @@ outlive a power cut.
 
 A parallel file system that fails over returns only errors for seconds; NFS reports a stale handle for a file that
 another node has just replaced. Calls that are repeated every few seconds anyway (heartbeats, states,
-claims) are then repeated, unless the errors last, or are of a kind that does not pass by itself, as a full disk.
+claims) are then repeated, unless the errors last, or cannot pass by themselves, such as a full disk.
 """
 
 from __future__ import annotations
@@ -159,7 +159,7 @@ PAUSE, LONGEST_PAUSE = 0.1, 30.0
 
 
 DEAD = (
-    "its log in the run's logs/ tells more; everything finished is saved; "
+    "see its log in the run's logs/; everything finished is saved; "
     "raise runtime.engine_restarts if single items kill it"
 )
 

@@ -109,7 +109,7 @@ def named_by_id(ids: pa.Array) -> tuple[pa.Array, pa.Array]:
 def _read(path: Path, columns: NodeColumns | EdgeColumns, key: str, delimiter: str | None) -> Iterator[Rows]:
     """The rows with our names of the columns.
 
-    The separator is the one with which the first line has all columns; else the one that splits it most.
+    The separator is that with which the first line has all columns, otherwise that which gives most columns.
     Raises GraphFormatError, for a missing column with the key to name it.
     """
     mapping: dict[str, str] = columns.model_dump()
