@@ -65,7 +65,7 @@ def create(config: RunConfig, folder: Path, *, accept_code: bool = False) -> Run
 def import_graph(folder: Path, threads: int | None = None) -> str:
     """Write the knowledge graph to `kg.h5`, and describe it; a finished kg.h5 of the same origin is kept."""
     from kgqa_hpc.kg.file import read_graph, write_graph
-    from kgqa_hpc.kg.settings import contents, graph_files, load_graph, record, recorded, require_unchanged
+    from kgqa_hpc.kg.settings import contents, edited, graph_files, load_graph, record, recorded
 
     run, config = open_for_work(folder, import_again=True)
     if config.graph is None:
@@ -77,7 +77,8 @@ def import_graph(folder: Path, threads: int | None = None) -> str:
         files = graph_files(config.graph)
         digests = contents(files)
         graph = load_graph(config.graph)
-        require_unchanged(digests, files)
+        for path in edited(files, digests):
+            raise InputError(f"{path}: was changed while it was read", "import again")
         record(run, digests)
         write_graph(run.kg, graph, graph_origin(sections, digests))
     types = len(graph.node_types)

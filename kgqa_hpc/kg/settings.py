@@ -201,12 +201,6 @@ def recorded(run: RunFolder) -> Contents:
     return files
 
 
-def require_unchanged(digests: Contents, files: dict[str, Path]) -> None:
-    """Raises InputError when a file has changed since `contents` read it."""
-    for path in edited(files, digests):
-        raise InputError(f"{path}: was changed while it was read", "import again")
-
-
 def edited(files: dict[str, Path], digests: Contents) -> Iterator[Path]:
     """The files whose content differs; a file is read only if its size or time differs."""
     for name in (name for name in files if name in digests):
