@@ -219,7 +219,7 @@ def unique(names: Sequence[str]) -> list[str]:
 def header_names(file: DelimitedFile, columns: Sequence[str], cure: str = "") -> list[str]:
     """The stripped names of the columns; each of `columns` must occur once. Raises GraphFormatError."""
     names = [name.strip() for name in file.first_record.fields]
-    position = f"{file.file} line {file.first_record.line:,}"
+    position = f"{file.path.name} line {file.first_record.line:,}"
     for column in columns:
         if column not in names:
             raise GraphFormatError(
