@@ -72,7 +72,8 @@ class ShardQueue:
         self._done_in_a_row = 0
         self._in_vain = 0
         self._look_again = 0.0
-        self._durations: list[float] = []  # of the latest shards
+        # Seconds from claim to result of this worker's latest shards; the worker adds them.
+        self.durations: deque[float] = deque(maxlen=REMEMBERED)
         self.supply = Supply()
 
     @property
@@ -144,16 +145,12 @@ class ShardQueue:
             self._look_again = time.monotonic() + self.poll_interval()
         return lease
 
-    def finished(self, seconds: float) -> None:
-        """Add a shard's seconds from claim to result to the mean."""
-        self._durations = [*self._durations[1 - REMEMBERED :], seconds]
-
     @property
     def slow_after(self) -> float | None:
         """Seconds after which another worker's shard counts as stuck; None before this worker has finished a shard."""
-        if not self._durations:
+        if not self.durations:
             return None
-        return max(SLOW * sum(self._durations) / len(self._durations), self.leases.expiry)
+        return max(SLOW * sum(self.durations) / len(self.durations), self.leases.expiry)
 
     def poll_interval(self) -> float:
         """Seconds to wait after a `claim` that returned None: from half a second up, with jitter."""
