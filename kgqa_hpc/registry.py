@@ -23,6 +23,7 @@ import hashlib
 import pkgutil
 import sys
 import traceback
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import cache, cached_property
@@ -82,7 +83,7 @@ class FileEntry(NamedTuple):
     file: Path
 
 
-FILE_ENTRIES: dict[str, dict[str, FileEntry]] = {}  # by registry and name
+FILE_ENTRIES: dict[str, dict[str, FileEntry]] = defaultdict(dict)  # by registry and name
 REGISTRIES: dict[str, "Registry"] = {}  # by group; each when its module is imported
 
 
@@ -121,18 +122,15 @@ class Registry:
 
     def names(self) -> list[str]:
         """All known names, shipped ones first."""
-        return [*self._shipped, *sorted({*self._foreign, *self._of_files})]
+        return [*self._shipped, *sorted({*self._foreign, *FILE_ENTRIES[self.group]})]
 
     def __contains__(self, name: object) -> bool:
-        return name in self._shipped or name in self._of_files or name in self._foreign
-
-    @property
-    def _of_files(self) -> dict[str, FileEntry]:
-        return FILE_ENTRIES.get(self.group, {})
+        return name in self._shipped or name in FILE_ENTRIES[self.group] or name in self._foreign
 
     def file_of(self, name: str) -> Path | None:
         """The user's plugin file that holds the entry; None for an entry of a package."""
-        return self._of_files[name].file if name in self._of_files else None
+        entries = FILE_ENTRIES[self.group]
+        return entries[name].file if name in entries else None
 
     def origin(self, name: str) -> str:
         """Origin of the entry as text: 'kgqa_hpc', a package's name and version, or a plugin file."""
@@ -174,8 +172,8 @@ class Registry:
 
     def get(self, name: str) -> Any:
         """The entry's class. Raises ConfigError for an unknown name or a failed import."""
-        if name in self._of_files:
-            return self._of_files[name].entry
+        if name in FILE_ENTRIES[self.group]:
+            return FILE_ENTRIES[self.group][name].entry
         if name in self._loaded:
             return self._loaded[name]
         if path := self._shipped.get(name):
@@ -242,7 +240,7 @@ def load_plugin_file(path: Path) -> None:
                 f"plugins: {path}: kgqa_hpc has one of {group} named {entry.name!r} already",
                 "give yours another name",
             )
-        FILE_ENTRIES.setdefault(group, {})[entry.name] = FileEntry(entry, path)
+        FILE_ENTRIES[group][entry.name] = FileEntry(entry, path)
 
 
 def _executed(path: Path) -> ModuleType:

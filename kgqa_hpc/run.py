@@ -22,7 +22,7 @@ from kgqa_hpc.dataset.accounting import Accounting
 from kgqa_hpc.dataset.files import read_accounting, read_records
 from kgqa_hpc.errors import InputError, StoreError
 from kgqa_hpc.runs import add_pass, added_judges, change_dataset, open_run
-from kgqa_hpc.runs.checks import accept_recorded, noting_refusal, require_ready, require_server
+from kgqa_hpc.runs.checks import accept_recorded, noting_refusal, require_ready, require_servers
 from kgqa_hpc.settings_objects import plain
 from kgqa_hpc.store.run_folder import RunFolder
 
@@ -194,7 +194,7 @@ class Run:
         self, prompt: str | Path, *, engine: Any = None, name: str | None = None, trust: bool = False
     ) -> Self:
         """Add a judge to the run, by the name of its prompt or a file NAME.md, and ask it. Call merge afterwards."""
-        from kgqa_hpc.work.run import run_command
+        from kgqa_hpc.work import run_command
 
         file = Path(prompt) if str(prompt).endswith(".md") else None
         if file is not None and not file.is_file():
@@ -208,7 +208,7 @@ class Run:
             inputs = self.path.resolve() / settings_objects.FOLDER
             settings["engine"] = settings_objects.with_folder(section, inputs)
             settings_objects.place_files(files, RunFolder.open(self.path))
-            require_server(self.config.changed("the new judge", engine=settings["engine"]).engine)
+            require_servers([self.config.changed("the new judge", engine=settings["engine"]).engine])
         add_pass(self.path, settings, file, trust=trust)
         run_command(self.path, trust=trust)
         return self
@@ -275,7 +275,7 @@ class Dataset:
     def _repr_html_(self) -> str:
         import pandas as pd
 
-        from kgqa_hpc.status.snapshot import accepted_at_merge
+        from kgqa_hpc.status import accepted_at_merge
 
         head = pd.DataFrame(islice(self.records(), 10), columns=["question", "answer", "group", "id"])
         return f"{accepted_at_merge(self._run):,} accepted records{head.to_html(index=False)}"

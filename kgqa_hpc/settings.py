@@ -69,7 +69,7 @@ class Settings(BaseModel):
 
     `paths` names the keys that hold files or folders. Relative paths are resolved against the configuration's folder
     (`base` of the validation context); the fingerprint contains the files' contents, not their paths. `package` is
-    the optional package that the entry needs; `elsewhere` maps keys that users look for here in vain to their sections.
+    the optional package that the entry needs; `elsewhere` maps keys that users expect here to the sections with them.
     For a key whose default is empty, null means the default.
     """
 
@@ -236,7 +236,11 @@ def problems_of(problem: ValidationError) -> list[Problem]:
     problems: dict[Key, Problem] = {}
     loose: set[Key] = set()  # keys of union branches; a problem deeper in the value replaces theirs
     for error in problem.errors(include_url=False):
-        key = tuple(part for part in error["loc"] if not _is_branch(part))
+        key = tuple(
+            part
+            for part in error["loc"]
+            if isinstance(part, int) or not (part in _BRANCHES or "[" in part or part.startswith("function-"))
+        )
         text = _sentence(error)
         if len(key) < len(error["loc"]):
             if key in problems:
@@ -246,10 +250,6 @@ def problems_of(problem: ValidationError) -> list[Problem]:
         problems[key] = Problem(key, text, error["type"], error["input"])
     outer = {key[:length] for key in problems for length in range(len(key))}
     return [problem for key, problem in problems.items() if key not in loose & outer]
-
-
-def _is_branch(part: str | int) -> bool:
-    return isinstance(part, str) and (part in _BRANCHES or "[" in part or part.startswith("function-"))
 
 
 def _sentence(error: Any) -> str:

@@ -65,7 +65,7 @@ def create(config: RunConfig, folder: Path, *, accept_code: bool = False) -> Run
 def import_graph(folder: Path, threads: int | None = None) -> str:
     """Write the knowledge graph to `kg.h5`, and describe it; a finished kg.h5 of the same origin is kept."""
     from kgqa_hpc.kg.file import read_graph, write_graph
-    from kgqa_hpc.kg.settings import contents, graph_files, load_graph, record, recorded, require_unchanged
+    from kgqa_hpc.kg.settings import contents, edited, graph_files, load_graph, record, recorded
 
     run, config = open_for_work(folder, import_again=True)
     if config.graph is None:
@@ -77,7 +77,8 @@ def import_graph(folder: Path, threads: int | None = None) -> str:
         files = graph_files(config.graph)
         digests = contents(files)
         graph = load_graph(config.graph)
-        require_unchanged(digests, files)
+        for path in edited(files, digests):
+            raise InputError(f"{path}: was changed while it was read", "import again")
         record(run, digests)
         write_graph(run.kg, graph, graph_origin(sections, digests))
     types = len(graph.node_types)
@@ -103,7 +104,7 @@ def sample(folder: Path, threads: int | None = None) -> Sampled:
 
 
 def run_workers(folder: Path, threads: int | None = None) -> None:
-    """Process every item, and grow the sample until the target is reached, if any; see work/run.py, target.py."""
+    """Process every item, and grow the sample until the target is reached, if any; see kgqa_hpc/work, target.py."""
     from kgqa_hpc.target import run_towards
 
     run_towards(folder)
@@ -139,7 +140,7 @@ def merge(
 def report(folder: Path, threads: int | None = None, *, all_records: bool = False) -> Path:
     """Write `report/index.html` of a run or a combined dataset, with sampled or all records; returns its path."""
     from kgqa_hpc.dataset.files import CombinedFolder, open_folder
-    from kgqa_hpc.report.page import write_report
+    from kgqa_hpc.report import write_report
 
     run = open_folder(folder)
     source = run if isinstance(run, CombinedFolder) else open_run(folder)[0]
@@ -156,12 +157,12 @@ STAGES = (
 
 
 def standing(folder: Path) -> dict[str, Any]:
-    """The status of a run (status/snapshot.py) with its jobs in Slurm's queue, its "stages",
-    [{"name", "done"}] in their order, "merged" {"accepted"} after a merge, and "dataset_is_older" where it
-    is. Raises InputError when there is no run.
+    """The status of a run (kgqa_hpc/status) with its jobs in Slurm's queue, its "stages",
+    [{"name", "done"}] in their order, "merged" {"accepted"} after a merge, and "dataset_is_older" if work was done
+    after it. Raises InputError when there is no run.
     """
     from kgqa_hpc.cluster.slurm import queue_state
-    from kgqa_hpc.status.snapshot import accepted_at_merge, dataset_is_older, survey
+    from kgqa_hpc.status import accepted_at_merge, dataset_is_older, survey
 
     run = RunFolder.open(folder)
     status = survey(folder, queue_state(run.logs))
@@ -191,7 +192,7 @@ def work_through(chosen: Sequence[Stage], folder: Path, threads: int | None = No
     if any(stage.gpus for stage in chosen) and not standing(folder)["complete"]:
         run, config = open_run(folder)
         require_agreed(run, config.plain())
-        require_servers(config)
+        require_servers(config.engines)
     for stage in chosen:
         result = stage.work(folder, threads)
         for line in str("" if result is None or isinstance(result, Path) else result).splitlines():

@@ -17,8 +17,7 @@ from typing import Any
 from kgqa_hpc.config import RunConfig
 from kgqa_hpc.config.sections import Target
 from kgqa_hpc.errors import CorruptFile, InputError
-from kgqa_hpc.runs import open_run, run_config
-from kgqa_hpc.runs.open import alone
+from kgqa_hpc.runs import alone, open_run, run_config
 from kgqa_hpc.runs.sampling import extend, size_of
 from kgqa_hpc.store import canonical
 from kgqa_hpc.store.atomic import exists, make_folder, read_if_there
@@ -26,7 +25,7 @@ from kgqa_hpc.store.canonical import read_document, write_document
 from kgqa_hpc.store.run_folder import RunFolder
 from kgqa_hpc.terminal import note
 from kgqa_hpc.text.streams import parse_json
-from kgqa_hpc.work.run import run_command
+from kgqa_hpc.work import run_command
 
 KIND = "target"
 ROLE = ".target"  # no pass can have this name
@@ -61,7 +60,7 @@ class Standing:
 
 
 def run_towards(folder: Path, worker: str | None = None, *, trust: bool = False) -> None:
-    """Process a run until it is complete and its target, if any, is reached; see work/run.py."""
+    """Process a run until it is complete and its target, if any, is reached; see kgqa_hpc/work."""
     finish_growth(folder, trust=trust)
     run_command(folder, worker, trust=trust, further=_further)
 
@@ -174,7 +173,7 @@ def _gpu_hours(run: RunFolder, config: RunConfig) -> float:
 
     Malformed lines of the untrusted log are skipped, among them the torn last line of a killed worker.
     """
-    least = max(int(config.engine_of(pass_config.name).gpus_per_worker) for pass_config in config.passes)
+    least = max(int(engine.gpus_per_worker) for engine in config.engines)
     seconds = 0.0
     for path in sorted(run.logs.glob("*/*.jsonl")):
         before, gpus = None, 0

@@ -83,6 +83,7 @@ class Progress:
         self._bars.update(self.tasks[key], completed=done, total=total, description=words)
 
     def update(self, ended: int, total: int, words: str, *, last: bool = False) -> None:
+        """Show the progress; with `last`, the final state in any case, and end the bars."""
         now = time.monotonic()
         if self.drawn:
             self.show("run", ended, total, words)
@@ -92,11 +93,8 @@ class Progress:
             if text != self._last_text:
                 note(f"{time.strftime('%H:%M:%S')} {text}")
             self._last_text = text
-
-    def close(self, ended: int, total: int, words: str) -> None:
-        """Show the final state of the progress."""
-        self.update(ended, total, words, last=True)
-        self.stop()
+        if last:
+            self.stop()
 
     def stop(self) -> None:
         if self._bars is not None:

@@ -244,7 +244,7 @@ def test_quiet_draws_no_bar_either(capsys: pytest.CaptureFixture[str]) -> None:
     terminal.set_up(quiet=True)
     progress = Progress(interactive=True)
     progress.update(1, 2, "items")
-    progress.close(2, 2, "items")
+    progress.update(2, 2, "items", last=True)
     with stage_progress(interactive=True) as stage:
         stage(1, 1000, "counting")
     terminal.note("a note")

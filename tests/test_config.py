@@ -12,8 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kgqa_hpc.anchors.graphlet import GraphletAnchors
-from kgqa_hpc.config import load_config, parse_config
-from kgqa_hpc.config.files import FILE, examples, json_schema, write_example
+from kgqa_hpc.config import SCHEMA_FILE, examples, json_schema, load_config, parse_config, write_example
 from kgqa_hpc.errors import ConfigError
 from kgqa_hpc.runs.chain import build_chain
 from kgqa_hpc.store.yaml_file import LARGEST, load_yaml, parse_yaml
@@ -223,12 +222,12 @@ def test_an_example_is_valid_fits_its_schema_and_says_how_it_is_run(name: str, t
     file = tmp_path / "mine.yaml"
     write_example(name, file)
     text = file.read_text("utf-8")
-    assert f"# yaml-language-server: $schema={FILE}\n" in text
+    assert f"# yaml-language-server: $schema={SCHEMA_FILE}\n" in text
     assert "kgqa " in text.split("\nseed:")[0]
     assert name != "csv" or "kgqa preview mine.yaml && kgqa all mine.yaml runs/mine" in text
     assert f" configs/{name}.yaml" not in text
     assert "../runs" not in text
-    assert json.loads((tmp_path / FILE).read_text()) == SCHEMA
+    assert json.loads((tmp_path / SCHEMA_FILE).read_text()) == SCHEMA
     assert [
         f"{error.json_path}: {error.message[:300]}" for error in CHECK.iter_errors(yaml.safe_load(text))
     ] == []

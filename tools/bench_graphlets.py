@@ -74,9 +74,9 @@ def _whole_hpo() -> tuple:
     import numpy as np
 
     from kgqa_hpc.kg.graph import simple_csr
-    from kgqa_hpc.kg.sources.hpo import data_folder
+    from kgqa_hpc.kg.sources.hpo import installed_data
 
-    folder, number, edges = data_folder(), {}, []
+    folder, number, edges = installed_data()[1], {}, []
 
     def link(a: str, b: str) -> None:
         edges.append((number.setdefault(a, len(number)), number.setdefault(b, len(number))))

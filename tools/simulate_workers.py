@@ -206,7 +206,7 @@ class Simulation:
                     now = self._call(now, 1 + len(self.shards) // 1000)
                 continue
             in_a_row = 0
-            worker.supply.saw(free=shard.state == FREE)
+            worker.supply.free.append(shard.state == FREE)
             if shard.state == FREE:
                 return shard, self._call(now, READ_LEASE + CLAIM)
             now, looks = self._call(now, READ_LEASE), looks + 1

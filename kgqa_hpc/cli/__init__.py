@@ -5,7 +5,7 @@ early (run the same command again). Packages are imported inside their command, 
 Each file registers one group of commands with `app`; the commands of plugins come from a registry.
 """
 
-from kgqa_hpc.cli import dataset, entries, look, run
+from kgqa_hpc.cli import dataset, look, run
 from kgqa_hpc.cli.app import app, main
 
-__all__ = ["app", "dataset", "entries", "look", "main", "run"]
+__all__ = ["app", "dataset", "look", "main", "run"]

@@ -137,7 +137,7 @@ def main() -> None:
 
 
 def _drop_output() -> None:
-    """Let the flush at exit succeed: the output is gone."""
+    """Send further output to /dev/null, so that the flush at exit succeeds."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 

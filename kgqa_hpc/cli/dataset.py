@@ -1,11 +1,15 @@
-"""Commands on a finished dataset: show, export, combine, publish, query."""
+"""Commands on what a run holds: its dataset (show, export, combine, publish, query), and its knowledge graph.
+
+`kgqa kg` gives statistics of the graph, one node, nodes by name, and the graph in other formats.
+"""
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
+import typer
 from typer import Argument, Option
 
-from kgqa_hpc.cli.app import AsJson, Run, app, print_result
+from kgqa_hpc.cli.app import AsJson, Run, app, print_result, say
 from kgqa_hpc.errors import InputError
 from kgqa_hpc.store.run_folder import RunFolder
 from kgqa_hpc.terminal import note
@@ -121,7 +125,7 @@ def publish(
 
     from kgqa_hpc.dataset import publish as room
     from kgqa_hpc.dataset.files import open_folder
-    from kgqa_hpc.status.snapshot import dataset_is_older, survey
+    from kgqa_hpc.status import dataset_is_older, survey
 
     done = room.publish(open_folder(run), folder, to or [])
     if dataset_is_older(RunFolder.open(run), survey(run)):
@@ -148,3 +152,107 @@ def sql(
     table = pandas.DataFrame(rows, columns=columns).to_string(index=False, max_colwidth=80)
     documents = [dict(zip(columns, row, strict=True)) for row in rows]
     print_result(documents, table if rows else "no rows", as_json)
+
+
+kg_app = typer.Typer(help="Look at the knowledge graph of a run.", no_args_is_help=True)
+app.add_typer(kg_app, name="kg")
+
+Limit = Annotated[int, Option("-n", min=0, help="Entries to show.")]
+
+
+def _graph(run: Path) -> Any:
+    from kgqa_hpc.kg.file import read_graph
+    from kgqa_hpc.store.run_folder import RunFolder
+
+    path = RunFolder.open(run).kg
+    if not path.exists():
+        raise InputError(f"{path} is missing", f"first: kgqa import {shell_word(run)}")
+    return read_graph(path)
+
+
+@kg_app.command()
+def stats(
+    run: Run,
+    figures: Annotated[Path | None, Option(help="Folder for figures (PNG).")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Show types, relations, degrees and components, before and after reduction."""
+    from kgqa_hpc.kg import describe
+    from kgqa_hpc.kg.reduce import reduce_to
+    from kgqa_hpc.runs import open_run
+
+    graph = _graph(run)
+    _, config = open_run(run)
+    document = describe.stats(graph)
+    try:
+        reduced = None if config.graph is None else reduce_to(graph, config.graph)
+    except InputError as problem:  # show the unreduced graph, which helps to correct the settings
+        say(f"the configured reduction: {problem}", aside=True)
+        document["reduction_error"] = problem.message
+        reduced = None
+    if reduced is not None:
+        document["reduced"] = describe.stats(reduced.graph)
+        document["reduction"] = reduced.counts
+    if figures is not None:
+        after = None if reduced is None else describe.profile(reduced.graph)
+        describe.draw_figures(figures, describe.Profiles(describe.profile(graph), after))
+    print_result(document, describe.stats_text(document), as_json)
+
+
+@kg_app.command(name="show")
+def show_node(
+    run: Run,
+    node: Annotated[str, Argument(metavar="NODE", help="Id or full name of the node.")],
+    limit: Limit = 20,
+    as_json: AsJson = False,
+) -> None:
+    """Show a node with its properties and all its edges."""
+    from kgqa_hpc.kg import describe
+
+    graph = _graph(run)
+    document = describe.neighbourhood(graph, describe.place_of(graph, node))
+    print_result(document, describe.node_text(document, limit), as_json)
+
+
+@kg_app.command()
+def find(
+    run: Run,
+    text: Annotated[str, Argument(metavar="TEXT", help="Part of a name or an id; case is ignored.")],
+    kind: Annotated[str | None, Option("--type", help="Only nodes of this type.")] = None,
+    limit: Limit = 20,
+    as_json: AsJson = False,
+) -> None:
+    """List the nodes whose name or id contains a text."""
+    from kgqa_hpc.kg import describe
+
+    document = describe.find(_graph(run), text, kind, limit)
+    print_result(document, describe.found_text(document), as_json)
+
+
+@kg_app.command(name="export")
+def export_kg(
+    run: Run,
+    file: Annotated[
+        Path,
+        Argument(metavar="FILE", help="File to write; its suffix selects the format: .nt .ttl .graphml .csv"),
+    ],
+    as_json: AsJson = False,
+) -> None:
+    """Write the imported graph without excluded edge types."""
+    from kgqa_hpc.kg.file import export_graph
+    from kgqa_hpc.kg.settings import graph_files
+    from kgqa_hpc.runs import open_run
+
+    graph = _graph(run)
+    _, config = open_run(run)
+    sources = () if config.graph is None else graph_files(config.graph).values()
+    parts = (
+        [file.with_suffix(f".{part}.csv") for part in ("nodes", "edges")] if file.suffix == ".csv" else [file]
+    )
+    for part in parts:
+        if part.resolve() in {source.resolve() for source in sources}:
+            raise InputError(f"{part}: the run was made from this file", "name another one")
+    excluded = [] if config.graph is None else list(config.graph.exclude_edge_types)
+    files = [str(path) for path in export_graph(graph, excluded, file)]
+    document = {"files": files, "nodes": graph.num_nodes, "excluded_edge_types": excluded}
+    print_result(document, "\n".join(files), as_json)

@@ -1,17 +1,169 @@
-"""Commands that change no run: status, plan, explain, replay, doctor, count, trials of a configuration, and its graph.
+"""Commands that change no run's work: status, plan, explain, replay, doctor, count, trials of a configuration, lists.
 
-`kgqa kg` shows the graph of a run: statistics, one node, search by name, export.
+Lists: entries of the registries, the schema of a configuration, runs in a folder, files that may be deleted.
 """
 
+from collections.abc import Iterator
+from importlib import import_module
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import typer
 from typer import Argument, Option
 
-from kgqa_hpc.cli.app import AsJson, Config, Run, Threads, TrustConfig, app, print_result, say, seconds
+from kgqa_hpc.cli.app import (
+    AsJson,
+    Config,
+    Run,
+    Threads,
+    TrustConfig,
+    app,
+    print_json,
+    print_result,
+    say,
+    seconds,
+)
 from kgqa_hpc.errors import InputError
+from kgqa_hpc.registry import REGISTRIES, Registry, did_you_mean, first_paragraph, load_plugin_file
 from kgqa_hpc.text.plain_text import shell_word
+
+Entry = dict[str, Any]
+# Metrics of `kgqa score` that are built in, not registry entries.
+_SCORES = ("bleu2", "bleu4", "rouge1", "rouge2", "rougeL", "meteor", "cider")
+_GROUPS = ("kinds", "steps", "engines", "sources", "exports", "rules", "metrics", "sections", "commands")
+# Modules that fill their registries at import.
+_MODULES = (
+    *("kgqa_hpc.anchors", "kgqa_hpc.steps.decision", "kgqa_hpc.engines.registry"),
+    *("kgqa_hpc.kg.sources", "kgqa_hpc.dataset.exports"),
+)
+_DETAILS = ("adds", "needs", "gives", "answer")
+_COMMON = frozenset(["kind", "source", "use", "label"])  # keys that name the entry itself
+
+
+@app.command(name="list")
+def list_(
+    kind: Annotated[
+        str,
+        Argument(
+            metavar="KIND",
+            help="kinds, steps, engines, sources, exports, rules, metrics, sections or commands.",
+        ),
+    ],
+    name: Annotated[str | None, Argument(metavar="[NAME]", help="Name of an entry to show in full.")] = None,
+    plugin: Annotated[list[Path] | None, Option(help="Python file with entries; repeatable.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """List the entries of a registry; with NAME, the keys and columns of one."""
+    from kgqa_hpc.config import keys_of
+
+    for file in plugin or ():
+        load_plugin_file(file.resolve())
+    for module in _MODULES:
+        import_module(module)
+    registries = {name: REGISTRIES["anchors" if name == "kinds" else name] for name in _GROUPS}
+    if kind not in registries:
+        hint = did_you_mean(kind, _GROUPS)
+        raise InputError(f"{kind!r} is no kind of entry{hint}", f"there are {', '.join(_GROUPS)}")
+    entries = _entries(kind, registries[kind])
+    if name is None:
+        width = max((len(entry["name"]) for entry in entries), default=0)
+        lines = (f"{e['name']:<{width}}  {e['description']}  [{e['package']}]" for e in entries)
+        print_result(entries, "\n".join(lines), as_json)
+        return
+    chosen = next((entry for entry in entries if entry["name"] == name), None)
+    if chosen is None:
+        raise InputError(f"{name!r} is none of {kind}{did_you_mean(name, [e['name'] for e in entries])}")
+    if kind != "commands" and name in registries[kind]:
+        entry = registries[kind].get(name)
+        if kind in ("kinds", "steps"):
+            chosen |= {key: getattr(entry, key) for key in _DETAILS if hasattr(entry, key)}
+        if (settings := getattr(entry, "Settings", None)) is not None:
+            chosen["keys"] = [key._asdict() for key in keys_of(settings, _COMMON)]
+        chosen["columns"] = [column._asdict() for column in getattr(entry, "columns", ())]
+    print_result(chosen, "\n".join(_lines(chosen)), as_json)
+
+
+def _entries(kind: str, registry: Registry) -> list[Entry]:
+    """Name, package and description (the first paragraph of its docstring or help) of each entry."""
+    texts: dict[str, str | None] = {}
+    if kind == "commands":
+        group: Any = typer.main.get_group(app)
+        texts = {name: group.get_command(None, name).help for name in group.list_commands(None)}
+    else:
+        texts = dict.fromkeys(
+            _SCORES if kind == "metrics" else (), "computed by `kgqa score` where installed"
+        )
+        texts |= {name: registry.get(name).__doc__ for name in registry.names()}
+    return [
+        {
+            "name": name,
+            "package": registry.origin(name) if name in registry else "kgqa_hpc",
+            "description": first_paragraph(text),
+        }
+        for name, text in texts.items()
+    ]
+
+
+def _lines(entry: Entry) -> Iterator[str]:
+    yield f"{entry['name']}  [{entry['package']}]\n{entry['description']}"
+    for name in _DETAILS:
+        if value := entry.get(name):
+            yield f"{name}: {value if isinstance(value, str) else ', '.join(value)}"
+    for title, members in (
+        ("keys", ("key", "type", "default", "meaning")),
+        ("columns", ("name", "type", "description")),
+    ):
+        if rows := entry.get(title):
+            yield f"\n{title}:"
+            yield from (
+                "  " + "  ".join(str(row[member]) for member in members if row[member]) for row in rows
+            )
+
+
+@app.command()
+def config(
+    schema: Annotated[bool, Option("--schema", help="Print the JSON Schema of a configuration.")] = False,
+) -> None:
+    """Print the JSON Schema of a configuration, for editors."""
+    from kgqa_hpc.config import SCHEMA_FILE, json_schema
+
+    if not schema:
+        raise InputError(
+            "--schema is missing: the only output of `kgqa config` is its JSON Schema", f"> {SCHEMA_FILE}"
+        )
+    print_json(json_schema())
+
+
+@app.command()
+def ls(
+    folder: Annotated[
+        Path, Argument(metavar="[FOLDER]", help="Folder to search, three levels deep.")
+    ] = Path(),
+    as_json: AsJson = False,
+) -> None:
+    """List the runs below a folder."""
+    from kgqa_hpc.status import runs_below
+    from kgqa_hpc.status.render import render_runs
+
+    rows = runs_below(folder)
+    print_result(rows, render_runs(rows, folder), as_json)
+
+
+@app.command()
+def clean(
+    run: Run,
+    yes: Annotated[bool, Option("--yes", help="Delete the files, not only list them.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Delete logs, leases, quarantined files and status of an idle run."""
+    from kgqa_hpc import status as room
+
+    parts = room.leftovers(run)
+    if yes:
+        room.clean(parts)
+    lines = [f"{part['bytes'] / 1e6:>10,.1f} MB  {part['path']}" for part in parts] or ["nothing to delete"]
+    last = [] if yes or not parts else [f"delete it: kgqa clean {shell_word(run)} --yes"]
+    print_result(parts, "\n".join([*lines, *last]), as_json)
 
 
 @app.command()
@@ -111,9 +263,7 @@ def doctor(
 
     checks = room.diagnose()
     if gpu:
-        from kgqa_hpc.doctor.gpu import gpu_checks
-
-        checks += gpu_checks()
+        checks += room.gpu_checks()
     print_result([asdict(check) for check in checks], room.render(checks), as_json)
     raise typer.Exit(room.exit_code(checks))
 
@@ -187,107 +337,3 @@ def preview(
 
     document = room.Run.from_config(config, "preview").preview(number)
     print_result(document, document, as_json)
-
-
-kg_app = typer.Typer(help="Look at the knowledge graph of a run.", no_args_is_help=True)
-app.add_typer(kg_app, name="kg")
-
-Limit = Annotated[int, Option("-n", min=0, help="Entries to show.")]
-
-
-def _graph(run: Path) -> Any:
-    from kgqa_hpc.kg.file import read_graph
-    from kgqa_hpc.store.run_folder import RunFolder
-
-    path = RunFolder.open(run).kg
-    if not path.exists():
-        raise InputError(f"{path} is missing", f"first: kgqa import {shell_word(run)}")
-    return read_graph(path)
-
-
-@kg_app.command()
-def stats(
-    run: Run,
-    figures: Annotated[Path | None, Option(help="Folder for figures (PNG).")] = None,
-    as_json: AsJson = False,
-) -> None:
-    """Show types, relations, degrees and components, before and after reduction."""
-    from kgqa_hpc.kg import describe
-    from kgqa_hpc.kg.reduce import reduce_to
-    from kgqa_hpc.runs import open_run
-
-    graph = _graph(run)
-    _, config = open_run(run)
-    document = describe.stats(graph)
-    try:
-        reduced = None if config.graph is None else reduce_to(graph, config.graph)
-    except InputError as problem:  # show the unreduced graph, which helps to correct the settings
-        say(f"the configured reduction: {problem}", aside=True)
-        document["reduction_error"] = problem.message
-        reduced = None
-    if reduced is not None:
-        document["reduced"] = describe.stats(reduced.graph)
-        document["reduction"] = reduced.counts
-    if figures is not None:
-        after = None if reduced is None else describe.profile(reduced.graph)
-        describe.draw_figures(figures, describe.Profiles(describe.profile(graph), after))
-    print_result(document, describe.stats_text(document), as_json)
-
-
-@kg_app.command()
-def show(
-    run: Run,
-    node: Annotated[str, Argument(metavar="NODE", help="Id or full name of the node.")],
-    limit: Limit = 20,
-    as_json: AsJson = False,
-) -> None:
-    """Show a node with its properties and all its edges."""
-    from kgqa_hpc.kg import describe
-
-    graph = _graph(run)
-    document = describe.neighbourhood(graph, describe.place_of(graph, node))
-    print_result(document, describe.node_text(document, limit), as_json)
-
-
-@kg_app.command()
-def find(
-    run: Run,
-    text: Annotated[str, Argument(metavar="TEXT", help="Part of a name or an id; case is ignored.")],
-    kind: Annotated[str | None, Option("--type", help="Only nodes of this type.")] = None,
-    limit: Limit = 20,
-    as_json: AsJson = False,
-) -> None:
-    """List the nodes whose name or id contains a text."""
-    from kgqa_hpc.kg import describe
-
-    document = describe.find(_graph(run), text, kind, limit)
-    print_result(document, describe.found_text(document), as_json)
-
-
-@kg_app.command()
-def export(
-    run: Run,
-    file: Annotated[
-        Path,
-        Argument(metavar="FILE", help="File to write; its suffix selects the format: .nt .ttl .graphml .csv"),
-    ],
-    as_json: AsJson = False,
-) -> None:
-    """Write the imported graph without excluded edge types."""
-    from kgqa_hpc.kg.file import export_graph
-    from kgqa_hpc.kg.settings import graph_files
-    from kgqa_hpc.runs import open_run
-
-    graph = _graph(run)
-    _, config = open_run(run)
-    sources = () if config.graph is None else graph_files(config.graph).values()
-    parts = (
-        [file.with_suffix(f".{part}.csv") for part in ("nodes", "edges")] if file.suffix == ".csv" else [file]
-    )
-    for part in parts:
-        if part.resolve() in {source.resolve() for source in sources}:
-            raise InputError(f"{part}: the run was made from this file", "name another one")
-    excluded = [] if config.graph is None else list(config.graph.exclude_edge_types)
-    files = [str(path) for path in export_graph(graph, excluded, file)]
-    document = {"files": files, "nodes": graph.num_nodes, "excluded_edge_types": excluded}
-    print_result(document, "\n".join(files), as_json)

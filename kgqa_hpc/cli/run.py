@@ -1,4 +1,7 @@
-"""Commands of the main way, in order: from configuration to dataset and report."""
+"""Commands that make a run: the main way in order, from configuration to dataset and report; and growth.
+
+Growth: a larger sample, a further judge, prompts from other programs.
+"""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -32,13 +35,13 @@ def init(
 ) -> None:
     """Check a configuration and create the run folder; or write an example."""
     if example is not None:
-        from kgqa_hpc.config.files import write_example
+        from kgqa_hpc.config import write_example
 
         write_example(example, config)
         print(config)
         return
     if plugin is not None:
-        from kgqa_hpc.config.files import write_plugin
+        from kgqa_hpc.config import write_plugin
 
         say("\n".join(map(str, write_plugin(plugin, config))))
         return
@@ -137,7 +140,7 @@ def requeue(
 ) -> None:
     """For batch scripts: print a mark of the progress; with --since, decide whether to requeue."""
     from kgqa_hpc.cluster import submit as room
-    from kgqa_hpc.status.snapshot import survey
+    from kgqa_hpc.status import survey
 
     if since is None:
         say(room.progress_mark(survey(run)))
@@ -253,3 +256,73 @@ def all_(config: Config, run: Run, threads: Threads = None) -> None:
     folder = RunFolder(run)
     say(f"dataset  {folder.dataset}\nreport   {folder.report / 'index.html'}")
     say(f"one item kgqa explain {shell_word(run)} ITEM")
+
+
+@app.command()
+def extend(
+    run: Run,
+    per_shape: Annotated[int | None, Option(min=1, help="Graphlets of each shape in all.")] = None,
+    number: Annotated[int | None, Option(min=1, help="Anchors in all, for other kinds.")] = None,
+    threads: Threads = None,
+    trust_config: TrustConfig = False,
+) -> None:
+    """Draw a larger sample that contains the old one; then run and merge."""
+    from kgqa_hpc.runs import open_run
+    from kgqa_hpc.runs.sampling import extend as draw_more
+
+    anchors = open_run(run)[1].anchors
+    by_shape = type(anchors).size == "per_shape"
+    if (per_shape is not None, number is not None) != (by_shape, not by_shape):
+        option = "--per-shape N" if by_shape else "--number N"
+        raise InputError(f"how many? anchors of kind {anchors.kind} are counted by {option}")
+    say(draw_more(run, per_shape or number or 0, threads, trust=trust_config))
+    say(f"next: kgqa run {shell_word(run)}")
+
+
+@app.command()
+def judge(
+    run: Run,
+    prompt: Annotated[str, Option(help="Name of a judging prompt, or a file NAME.md.")],
+    engine: Annotated[
+        Path | None,
+        Option(help="YAML file with the keys of `engine:`, or a configuration; default: the run's engine."),
+    ] = None,
+    name: Annotated[
+        str | None, Option(help="Name of the judge and its pass; default: the prompt's name.")
+    ] = None,
+    trust_config: TrustConfig = False,
+) -> None:
+    """Add a judge to a run and ask it about every pair; then merge."""
+    from kgqa_hpc.run import Run as AnyRun
+    from kgqa_hpc.store.yaml_file import load_yaml
+
+    opened = AnyRun(run)
+    try:
+        section = None if engine is None else load_yaml(engine)
+    except FileNotFoundError:
+        raise InputError(f"{engine}: no such file", "name a YAML file with an engine") from None
+    if isinstance(section, dict):
+        section = section.get("engine", section)
+    opened.judge(prompt, engine=section, name=name, trust=trust_config)
+    say(f"judged as {name or Path(prompt).stem}; next: kgqa merge {shell_word(run)}")
+
+
+prompts_app = typer.Typer(help="Import prompts of other programs.", no_args_is_help=True)
+app.add_typer(prompts_app, name="prompts")
+
+
+@prompts_app.command(name="import")
+def prompts_import(
+    file: Annotated[
+        Path, Argument(metavar="FILE", help="JSON object of prompt texts, or a single text (.txt).")
+    ],
+    step: Annotated[
+        Literal["generate", "judge", "score"], Option(help="The step that the texts are for.")
+    ] = "generate",
+    to: Annotated[Path, Option(help="The folder of prompts to write.")] = Path("my_prompts"),
+) -> None:
+    """Convert a template file of the published pipeline into prompt files."""
+    from kgqa_hpc.prompts.templates import import_templates
+
+    for path in import_templates(file, to, step):
+        print(path)

@@ -226,15 +226,6 @@ def mismatch(launcher: Mpi | None, library: Mpi | None) -> tuple[str, str] | Non
     )
 
 
-def refuse_foreign_launcher(library_version: str, environ: Mapping[str, str] = os.environ) -> None:
-    """Raise InputError if the mpiexec that started this process does not fit the library `library_version`.
-
-    `library_version` is what `MPI.Get_library_version()` gives; it may be called before MPI is initialised.
-    """
-    if problem := mismatch(launched_by(environ), parse_mpi(library_version)):
-        raise InputError(*problem)
-
-
 def shake_hands(world: World, run_folder: Path) -> Any | None:
     """Start MPI and check that all ranks are of one version and see the same run folder; return the communicator.
 
@@ -251,7 +242,9 @@ def shake_hands(world: World, run_folder: Path) -> Any | None:
     mpi4py.rc.finalize = False
     from mpi4py import MPI
 
-    refuse_foreign_launcher(MPI.Get_library_version())  # it would wait for ranks it can never reach
+    # Before MPI is initialised: a foreign mpiexec would let this rank wait for ranks that it can never reach.
+    if foreign := mismatch(launched_by(), parse_mpi(MPI.Get_library_version())):
+        raise InputError(*foreign)
     MPI.Init_thread(MPI.THREAD_FUNNELED)  # only the main thread calls MPI
     comm = MPI.COMM_WORLD
     comm.Set_errhandler(MPI.ERRORS_RETURN)

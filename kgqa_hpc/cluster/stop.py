@@ -47,8 +47,7 @@ class Stop:
         self._reason: str | None = None
         self._drain_by = 0.0
         self._event = threading.Event()
-        self._slowest = 0.0
-        self._seen = 0
+        self.measured = 0.0, 0  # seconds of the slowest request so far, and number of requests
         self._listening = self._interruptible = False
 
     @property
@@ -68,13 +67,8 @@ class Stop:
         A request that starts now must be answered before the end: the margin is twice the slowest request and half a
         minute to commit; never more than configured, and as configured until 50 requests were measured.
         """
-        if self._seen < 50:
-            return self._margin
-        return min(self._margin, 2 * self._slowest + 30.0)
-
-    def learn(self, slowest: float, seen: int) -> None:
-        """Record the duration of the slowest request so far and the number of requests."""
-        self._slowest, self._seen = slowest, seen
+        slowest, requests = self.measured
+        return self._margin if requests < 50 else min(self._margin, 2 * slowest + 30.0)
 
     def patience_is_over(self) -> bool:
         """Whether requests still in flight must be cancelled now; used after `reason`."""

@@ -18,7 +18,7 @@ from typing import Any, Literal
 
 from kgqa_hpc.cluster.slurm import WARNING, Job, Resources, jobs_of, parameters, record_job, script
 from kgqa_hpc.errors import InputError, StoppedEarly
-from kgqa_hpc.status.snapshot import survey
+from kgqa_hpc.status import survey
 from kgqa_hpc.store.run_folder import RunFolder
 
 Cluster = Literal["slurm", "local"]
@@ -140,7 +140,7 @@ def _submit(run: RunFolder, job: Job, resources: Resources, before: Sequence[str
 
 
 def _ignore_warnings() -> None:
-    """Ignore Slurm's early warnings, which also reach a child that has not yet set its own handlers."""
+    """Ignore Slurm's early warnings, which would end a child that has not set its handlers yet."""
     for number in (signal.SIGUSR1, signal.SIGUSR2):
         signal.signal(number, signal.SIG_IGN)
 

@@ -99,6 +99,11 @@ class RunConfig(Settings):
             for name, change in changes(self.variants).items()
         }
 
+    @property
+    def engines(self) -> list[Any]:
+        """The engine configuration of each pass."""
+        return [pass_config.engine or self.engine for pass_config in self.passes]
+
     def engine_of(self, pass_name: str) -> Any:
         """The engine configuration of a pass."""
         return next(p.engine or self.engine for p in self.passes if p.name == pass_name)
@@ -327,7 +332,7 @@ def _cost_problems(config: RunConfig) -> Iterator[tuple[Key, str]]:
     section_name = (
         "runtime" if limits and "money" in limits else "target" if target and target.budget.money else ""
     )
-    if section_name and not any(config.engine_of(entry.name).price for entry in config.passes):
+    if section_name and not any(engine.price for engine in config.engines):
         yield (
             (section_name, "budget", "money"),
             "no engine has a price: engine.price: {input: …, output: …} of a million tokens",

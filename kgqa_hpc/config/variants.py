@@ -114,7 +114,7 @@ def with_alternatives(data: Mapping[str, Any]) -> dict[str, Any]:
     """Plain configuration in which each pass with varying engine or steps is replaced by one pass per variant.
 
     Malformed data stays unchanged, because later checks report it. Raises ConfigError if such a pass contains a
-    score step: an effect of the writer could not be told from an effect of the judge.
+    score step: effects of the writer and of the judge could not be distinguished.
     """
     variants, passes = data.get("variants"), data.get("passes", PASSES)
     try:
@@ -146,7 +146,7 @@ def _alternatives(
         for step in pass_data.get("steps") or ()
     ):
         raise ConfigError(
-            f"variants: pass {name} scores, and its engine or steps vary: nobody could tell writer and judge apart; "
+            f"variants: pass {name} scores, and its engine or steps vary: effects of writer and judge would be mixed; "
             "put the steps that score into a pass of their own, with an `engine:` of its own"
         )
     engine = pass_data.get("engine") or data.get("engine")

@@ -28,8 +28,8 @@ from kgqa_hpc.dataset.duplicates import signatures, words
 from kgqa_hpc.dataset.read import FinishedWork
 from kgqa_hpc.dataset.record import RecordMaker, lost_record, pair_of
 from kgqa_hpc.errors import AccountingError, CorruptFile, KgqaError
+from kgqa_hpc.runs import kept_prompts
 from kgqa_hpc.runs.chain import build_chain
-from kgqa_hpc.runs.open import kept_prompts
 from kgqa_hpc.runs.trust import texts_of
 from kgqa_hpc.steps.item import Done, Outcome, Retry, begin, end
 from kgqa_hpc.steps.step import retrace

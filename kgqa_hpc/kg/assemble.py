@@ -2,13 +2,15 @@
 
 Readers parse their format only; duplicate ids, unknown nodes and empty names are handled here, alike for all
 formats. An edge takes three int32, a node its id, name and type, so a reader that streams needs memory for
-the graph, not for its files.
+the graph, not for its files. A `Buffer` makes batches of single rows.
 """
 
 from __future__ import annotations
 
+from array import array
 from bisect import bisect_right
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,7 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kgqa_hpc.errors import EmptyGraphError, GraphFormatError
-from kgqa_hpc.kg.graph import Codes, KnowledgeGraph, Mask, typed
+from kgqa_hpc.kg.graph import Codes, KnowledgeGraph, Mask, cell, typed
 from kgqa_hpc.text.plain_text import normalized
 
 if TYPE_CHECKING:
@@ -26,6 +28,9 @@ Lines = Callable[[int], int]
 """The line of a row of a batch, asked for only when something is wrong there."""
 Declare = Callable[[pa.Array], tuple[pa.Array, pa.Array]]
 """Names and types of nodes that only edges mention."""
+_BATCH = 20_000  # rows that a Buffer holds as Python objects
+_Cells = Mapping[str, Any] | None
+_Row = tuple[str, str, str, int, _Cells]
 _PROPERTY = "/"  # prefix of a property's column, which no other column has
 
 
@@ -89,11 +94,8 @@ class Assembly:
         """
         left_out_codes = self._ids.numbers(pa.array(left_out, pa.large_string()))
         texts, files = self._ids.texts(), (self._nodes.files(), self._edges.files())
-        node, source, target = (
-            self._nodes.codes("node"),
-            self._edges.codes("source"),
-            self._edges.codes("target"),
-        )
+        node = self._nodes.codes("node")
+        source, target = map(self._edges.codes, ("source", "target"))
         self._refuse_blank(texts, node, source, target)
         if declare is not None:
             declared = np.zeros(len(texts), bool)
@@ -151,10 +153,8 @@ class Assembly:
         is_first: Mask = row_of_id[node] == rows
         if self._settings.duplicate_nodes == "error" and not is_first.all():
             row = int(np.argmin(is_first))
-            (file, line), (earlier_file, earlier) = (
-                self._nodes.place(row),
-                self._nodes.place(row_of_id[node[row]]),
-            )
+            file, line = self._nodes.place(row)
+            earlier_file, earlier = self._nodes.place(row_of_id[node[row]])
             raise GraphFormatError(
                 f"{file} {line}: node id {_shown(texts[node[row]])} already stands in "
                 + (earlier if earlier_file == file else f"{earlier_file} {earlier}")
@@ -270,6 +270,59 @@ class _Batches:
         """The distinct file names; if there are many, the first three."""
         names = list(dict.fromkeys(file for file, _ in self._batches))
         return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
+
+
+@dataclass
+class Buffer:
+    """Nodes and edges of one file, each with its line and its properties, passed to an assembly in batches.
+
+    Rows without properties hold texts and numbers only, which the garbage collector need not visit.
+    """
+
+    assembly: Assembly
+    file: str
+    _nodes: list[_Row] = field(default_factory=list)
+    _edges: list[_Row] = field(default_factory=list)
+
+    def node(self, line: int, node: str, name: str, kind: str, properties: _Cells = None) -> None:
+        self._nodes.append((node, name, kind, line, properties or None))
+        if len(self._nodes) >= _BATCH:
+            self._pass_on(self._nodes, self.assembly.nodes)
+
+    def edge(self, line: int, source: str, target: str, kind: str, properties: _Cells = None) -> None:
+        self._edges.append((source, target, kind, line, properties or None))
+        if len(self._edges) >= _BATCH:
+            self._pass_on(self._edges, self.assembly.edges)
+
+    def flush(self) -> None:
+        """Pass on the remaining rows; call it at the end of the file."""
+        self._pass_on(self._nodes, self.assembly.nodes)
+        self._pass_on(self._edges, self.assembly.edges)
+
+    def _pass_on(self, rows: list[_Row], take: Callable[..., None]) -> None:
+        columns = [self._column(rows, [row[position] for row in rows]) for position in range(3)]
+        names = dict.fromkeys(name for row in rows if row[4] for name in row[4])
+        cells = {name: [cell(row[4].get(name)) if row[4] else "" for row in rows] for name in names}
+        properties = {name: self._column(rows, texts) for name, texts in cells.items()}
+        # Line numbers of the rows (8 bytes a row), kept instead of the rows.
+        take(self.file, *columns, array("q", [row[3] for row in rows]).__getitem__, properties)
+        rows.clear()
+
+    def _column(self, rows: list[_Row], values: list[Any]) -> pa.Array:
+        """Arrow strings of the values. Raises GraphFormatError with the line for a value that is not text."""
+        try:
+            column = pa.array(values, pa.large_string())
+        except (TypeError, ValueError):
+            column = None
+        if column is None or column.null_count:
+            row, value = next(
+                (row, value)
+                for row, value in zip(rows, values, strict=True)
+                if not isinstance(value, str) or any("\ud800" <= letter <= "\udfff" for letter in value)
+            )
+            problem = f"{self.file} line {row[3]:,}: expected a text, found {repr(value)[:60]}"
+            raise GraphFormatError(problem, "mend it")
+        return column
 
 
 def _normalized(names: pa.Array) -> pa.Array:

@@ -95,10 +95,6 @@ class DelimitedFile:
     dialect: Dialect
     first_record: Record
 
-    @property
-    def file(self) -> str:
-        return self.path.name
-
     @classmethod
     def open(cls, path: Path, dialect: Dialect) -> DelimitedFile:
         """Read the first record. Raises InputError or GraphFormatError as `TextStream`."""
@@ -128,18 +124,18 @@ class DelimitedFile:
                 start = int(header and records == 0)
                 if len(table) > start:
                     batch = {name: table.column(name).slice(start).combine_chunks() for name in columns}
-                    yield Rows(self.file, batch, partial(self.line_of, records + start))
+                    yield Rows(self.path.name, batch, partial(self.line_of, records + start))
                 records += len(table)
         if records <= header:  # an empty batch, so that the caller gets the columns of a file without rows
             batch = {name: pa.array([], pa.large_string()) for name in columns}
-            yield Rows(self.file, batch, partial(self.line_of, records))
+            yield Rows(self.path.name, batch, partial(self.line_of, records))
 
     def line_of(self, start: int, row: int) -> int:
         """First line (counted from 1) of record number `start` + `row`. Raises IndexError."""
         for number, record in enumerate(_records(self.path, self.dialect)):
             if number == start + row:
                 return record.line
-        raise IndexError(f"{self.file} has no record {start + row}")
+        raise IndexError(f"{self.path.name} has no record {start + row}")
 
     def _quoted(self, stream: TextStream, names: Sequence[str], columns: Sequence[str]) -> Iterator[pa.Table]:
         """Parse with Arrow's streaming reader, which recognises line ends inside quotes.
@@ -157,8 +153,8 @@ class DelimitedFile:
             self._refuse_malformed(len(names))
             if "straddling" in str(problem):
                 problem_text = f"has a row of more than {_BLOCK_BYTES:,} bytes"
-                raise GraphFormatError(f"{self.file}: {problem_text}", "is it the right file?") from None
-            raise GraphFormatError(f"{self.file}: cannot be parsed: {problem}") from None
+                raise GraphFormatError(f"{self.path.name}: {problem_text}", "is it the right file?") from None
+            raise GraphFormatError(f"{self.path.name}: cannot be parsed: {problem}") from None
         finally:
             source = None
             until = time.monotonic() + RELEASE_SECONDS
@@ -180,7 +176,7 @@ class DelimitedFile:
             block, partial_line = (partial_line + lines + end, piece) if end else (b"", partial_line + piece)
             if len(partial_line) > limit:
                 raise GraphFormatError(
-                    f"{self.file}: has a line of more than {limit:,} bytes", LINE_BYTES.cure
+                    f"{self.path.name}: has a line of more than {limit:,} bytes", LINE_BYTES.cure
                 )
             if block.strip(b"\r\n"):
                 yield self._plain_block(block, names, columns)
@@ -193,7 +189,7 @@ class DelimitedFile:
         except pa.ArrowInvalid as problem:
             if not self.dialect.ragged:
                 self._refuse_malformed(len(names))
-                raise GraphFormatError(f"{self.file}: cannot be parsed: {problem}") from None
+                raise GraphFormatError(f"{self.path.name}: cannot be parsed: {problem}") from None
         # As Arrow, except that fields missing at the end of a row are empty and a lone CR is text.
         try:
             lines = block.decode("utf-8").split("\n")
@@ -244,11 +240,13 @@ class DelimitedFile:
                 cure = f"separate them with one {word} each"
             elif count < width:
                 cure = f"give each row a field for every column; an empty field still needs its {word}"
-            raise GraphFormatError(f"{self.file} {position}: expected {width} fields, found {count}", cure)
+            raise GraphFormatError(
+                f"{self.path.name} {position}: expected {width} fields, found {count}", cure
+            )
 
     def _open_quote(self, record: Record) -> GraphFormatError:
         return GraphFormatError(
-            f"{self.file} line {record.line:,}: a quote opened here is never closed",
+            f"{self.path.name} line {record.line:,}: a quote opened here is never closed",
             'close it, or write a quote inside a quoted field as ""',
         )
 

@@ -28,8 +28,7 @@ import pyarrow as pa
 from kgqa_hpc.errors import InputError
 from kgqa_hpc.kg.graph import TYPES, KnowledgeGraph, Properties, Strings, type_name
 from kgqa_hpc.kg.relations import LABEL, iri
-from kgqa_hpc.kg.sources.csv import EDGE_COLUMNS, NODE_COLUMNS
-from kgqa_hpc.kg.tables import unique
+from kgqa_hpc.kg.sources.csv import EDGE_COLUMNS, NODE_COLUMNS, unique
 from kgqa_hpc.store.atomic import commit, disk_errors, make_folder, temp_file
 from kgqa_hpc.store.sealed import create_sealed, open_sealed
 from kgqa_hpc.store.table import CHUNK_BYTES, COMPRESS_FROM, JSON, TEXT, Table, packing, write_table

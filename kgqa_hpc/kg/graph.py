@@ -13,9 +13,11 @@ nulls: int64, double, bool or large_string.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -53,6 +55,15 @@ def typed(cells: pa.Array) -> pa.Array:
         if kind != "decimal" or pc.all(pc.is_finite(column), skip_nulls=True, min_count=0).as_py():
             return column
     return cells.cast(TYPES["text"])
+
+
+def cell(value: Any) -> str:
+    """A JSON value as the cell of a column: a text as it is, the items of a list between bars, all else as JSON."""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, list) and not any(isinstance(member, list | dict) for member in value):
+        return "|".join(map(cell, value))
+    return "" if value is None else json.dumps(value, ensure_ascii=False)
 
 
 def type_name(column: pa.Array) -> str:
@@ -222,24 +233,25 @@ class KnowledgeGraph:
         one_way[order] = np.repeat(~both, np.diff(np.append(starts, len(pair))))
         return one_way & (source != target)
 
-    def mixed_edge_types(self) -> set[str]:
-        """Edge types between the same node types in both directions, of which not every edge has its opposite."""
-        kinds, one_way = np.int64(len(self.node_types)), self.one_way()
+    def facts_of_edge_types(self) -> dict[str, set[str]]:
+        """Facts of each edge type that make questions about it ambiguous.
+
+        `forward`, `backward`: its targets, its sources are nodes of several types. `mixed`: its edges join the same
+        types of nodes in both directions, some without the opposite edge.
+        """
+        kinds = np.int64(len(self.node_types))
         source, target = self.node_type[self.edge_source], self.node_type[self.edge_target]
+        facts: dict[str, set[str]] = {name: set() for name in self.edge_types}
+        for direction, ends in (("forward", target), ("backward", source)):
+            pairs = np.unique(self.edge_type * kinds + ends)
+            for code in np.flatnonzero(np.bincount(pairs // kinds) > 1):
+                facts[self.edge_types[code]].add(direction)
         there, back = (
             (self.edge_type * kinds + a) * kinds + b for a, b in ((source, target), (target, source))
         )
-        codes = np.unique(self.edge_type[one_way & np.isin(there, back)])
-        return {self.edge_types[code] for code in codes}
-
-    def types_at_ends(self) -> dict[str, set[str]]:
-        """The edge types whose targets (`forward`) or sources (`backward`) are nodes of several types."""
-        kinds, directions = np.int64(len(self.node_types)), dict[str, set[str]]()
-        for direction, ends in (("forward", self.edge_target), ("backward", self.edge_source)):
-            pairs = np.unique(self.edge_type * kinds + self.node_type[ends])
-            for code in np.flatnonzero(np.bincount(pairs // kinds) > 1):
-                directions.setdefault(self.edge_types[code], set()).add(direction)
-        return directions
+        for code in np.unique(self.edge_type[self.one_way() & np.isin(there, back)]):
+            facts[self.edge_types[code]].add("mixed")
+        return facts
 
 
 def simple_csr(
@@ -265,13 +277,10 @@ def simple_csr(
 
 def components(indptr: Int64, indices: Codes) -> Codes:
     """The component of each node, int32 (n,), numbered by their first node."""
-    component: Codes = connected_components(_matrix(indptr, indices), directed=False)[1]
-    return component
-
-
-def _matrix(indptr: Int64, indices: Codes) -> csr_array:
     nodes = len(indptr) - 1
-    return csr_array((np.ones(len(indices), bool), indices, indptr), (nodes, nodes))
+    matrix = csr_array((np.ones(len(indices), bool), indices, indptr), (nodes, nodes))
+    component: Codes = connected_components(matrix, directed=False)[1]
+    return component
 
 
 def of_types(key: str, types: Collection[str], codes: Codes, type_names: tuple[str, ...]) -> Mask:

@@ -29,11 +29,8 @@ class Interner:
         self._hashes = np.empty(_FIRST_SLOTS // 2, np.uint64)
         self._offsets = np.zeros(_FIRST_SLOTS // 2 + 1, np.int64)
         self._bytes = np.empty(1 << 20, np.uint8)
-        # Hash seed, random so that nobody can make a file whose ids all collide; the numbers do not depend on it.
+        # A random seed of the hashes: no file can be made whose ids all collide. The numbers do not depend on it.
         self._seed = np.uint64(int.from_bytes(os.urandom(8), "little"))
-
-    def __len__(self) -> int:
-        return self._count
 
     def numbers(self, values: pa.Array) -> Codes:
         """The number of each value (large_string, no nulls), int32; new values are added."""

@@ -18,12 +18,12 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from pydantic import Field, ValidationError, model_validator
 
-from kgqa_hpc.errors import ConfigError, CorruptFile, ExtensionError, GraphFormatError, InputError
+from kgqa_hpc.errors import ConfigError, ExtensionError, GraphFormatError, InputError
 from kgqa_hpc.kg.sources import SOURCES
 from kgqa_hpc.registry import Registry
 from kgqa_hpc.settings import Settings, later_key, lines_of, section
 from kgqa_hpc.store.atomic import exists
-from kgqa_hpc.store.canonical import read_document, sha256_of, write_document
+from kgqa_hpc.store.canonical import curing, read_document, sha256_of, write_document
 from kgqa_hpc.store.run_folder import RunFolder
 from kgqa_hpc.terminal import note
 
@@ -196,27 +196,12 @@ def recorded(run: RunFolder) -> Contents:
     """
     if not exists(run.graph_files):
         return {}
-    try:
+    with curing("remove it: the graph's files are then not compared any more"):
         files: Contents = read_document(run.graph_files, KIND)["files"]
-    except CorruptFile as problem:
-        raise CorruptFile(
-            problem.message, "remove it: the graph's files are then not compared any more"
-        ) from None
     return files
 
 
-def edited(run: RunFolder, config: GraphConfig | None) -> list[Path]:
-    """The files whose content has changed since import."""
-    return [] if config is None else list(_changed(graph_files(config), recorded(run)))
-
-
-def require_unchanged(digests: Contents, files: dict[str, Path]) -> None:
-    """Raises InputError when a file has changed since `contents` read it."""
-    for path in _changed(files, digests):
-        raise InputError(f"{path}: was changed while it was read", "import again")
-
-
-def _changed(files: dict[str, Path], digests: Contents) -> Iterator[Path]:
+def edited(files: dict[str, Path], digests: Contents) -> Iterator[Path]:
     """The files whose content differs; a file is read only if its size or time differs."""
     for name in (name for name in files if name in digests):
         with suppress(OSError):  # missing, or not readable by this user

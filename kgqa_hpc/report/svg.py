@@ -44,7 +44,7 @@ def box(kind: str, x: float, y: float, width: float, height: float, title: str =
 
 
 def cut(text: str, letters: int) -> str:
-    """The text in at most so many letters."""
+    """The text, cut to at most `letters` characters."""
     return text if len(text) <= letters else f"{text[: letters - 1]}…"
 
 

@@ -4,7 +4,7 @@
 created on a machine without a GPU or an engine, and processed on others.
 """
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from itertools import chain
 from os.path import exists, expanduser
@@ -177,21 +177,14 @@ def require_packages(config: RunConfig, *sections: str) -> None:
         raise InputError("\n".join(lines), "install them, or leave out what needs them")
 
 
-def require_servers(config: RunConfig) -> None:
-    """Request one token from the server of each pass, so that a wrong address or key is reported before long work.
+def require_servers(engines: Iterable[Any]) -> None:
+    """Request one token from the server of each engine, so that a wrong address or key is reported before long work.
 
     Raises EngineConfigError.
     """
-    settings = {repr(engine): engine for engine in (config.engine_of(part.name) for part in config.passes)}
-    for engine in settings.values():
-        require_server(engine)
-
-
-def require_server(engine: Any) -> None:
-    """Request one token from the server of an engine, if it has one. Raises EngineConfigError."""
-    ask_once = getattr(ENGINES.get(engine.kind), "ask_once", None)
-    if ask_once is not None:
-        ask_once(engine)
+    for engine in {repr(engine): engine for engine in engines}.values():
+        if ask_once := getattr(ENGINES.get(engine.kind), "ask_once", None):
+            ask_once(engine)
 
 
 def model_copies(config: RunConfig) -> Iterator[tuple[str, str, str]]:
@@ -200,8 +193,7 @@ def model_copies(config: RunConfig) -> Iterator[tuple[str, str, str]]:
     These are the files of the models that the run's engines stage, except those that this node has already. Raises
     EngineConfigError.
     """
-    engines = [config.engine_of(entry.name) for entry in config.passes]
-    staging = [engine for engine in engines if getattr(engine, "stage_to", None)]
+    staging = [engine for engine in config.engines if getattr(engine, "stage_to", None)]
     models = {(engine.model, getattr(engine, "revision", None), engine.stage_to) for engine in staging}
     for model, revision, target in sorted(models, key=str):
         folder = find_model(model, revision)

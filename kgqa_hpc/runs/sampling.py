@@ -17,8 +17,8 @@ from kgqa_hpc.anchors.family import gathered
 from kgqa_hpc.config import GraphConfig, RunConfig
 from kgqa_hpc.config.variants import share_anchors
 from kgqa_hpc.errors import ExtensionError, InputError
+from kgqa_hpc.runs import alone, fingerprint, kept_prompts, open_for_work, open_run
 from kgqa_hpc.runs.chain import kind_of
-from kgqa_hpc.runs.open import alone, fingerprint, kept_prompts, open_for_work, open_run
 from kgqa_hpc.runs.trust import require_agreed
 from kgqa_hpc.steps import STEPS
 from kgqa_hpc.steps.variants import with_variants
@@ -80,9 +80,7 @@ def _draw(run: RunFolder, config: RunConfig, threads: int | None) -> tuple[Drawn
     names = (*(graph.edge_types if graph else ()), *getattr(config.anchors, "attributes", ()))
     relations: dict[str, set[str]] = {name: set() for name in names}
     if graph and any(getattr(step, "template", None) for step in config.steps):
-        relations |= graph.types_at_ends()
-        for name in graph.mixed_edge_types():
-            relations[name].add("mixed")
+        relations |= graph.facts_of_edge_types()
     unfit = [line for step in config.steps for line in STEPS.get(step.use).notes_on(step, relations)]
     return Drawn(anchors, drawn.totals, {**files, **drawn.files}, (*notes, *drawn.notes, *unfit)), header
 

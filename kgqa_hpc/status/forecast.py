@@ -10,7 +10,7 @@ items over shards, its 95 % interval comes from how much shards differ (ratio es
 import json
 import math
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -18,8 +18,8 @@ from kgqa_hpc.config import RunConfig
 from kgqa_hpc.engines.engine import Price
 from kgqa_hpc.errors import InputError
 from kgqa_hpc.runs import chain, open_run
+from kgqa_hpc.status import Status, survey
 from kgqa_hpc.status.log_files import DAY
-from kgqa_hpc.status.snapshot import Status, survey
 from kgqa_hpc.store import queue, sealed, shards
 from kgqa_hpc.store.run_folder import RunFolder
 from kgqa_hpc.text.plain_text import about, duration, shell_word
@@ -35,6 +35,7 @@ START_UP = 300.0  # s until a job's engine answers; assumed: loading 40 GB of we
 PUBLISHED_PER_DAY = {"generate": 27_821.0, "judge": 45_674.0}
 PUBLISHED_TOKENS_PER_S = 241.0
 PUBLISHED_TOKENS = {step: PUBLISHED_TOKENS_PER_S * DAY / pairs for step, pairs in PUBLISHED_PER_DAY.items()}
+PUBLISHED_DAYS = {step: 1 / pairs for step, pairs in PUBLISHED_PER_DAY.items()}
 PUBLISHED_PACE = "the published rates of one A6000 with a 4-bit 70B model (3.2.2, 3.3)"
 # Assumed bytes on disk per answer token, results and dataset together, where no pilot has measured them:
 # four characters a token, stored compressed in a result and plain in JSON lines and Parquet.
@@ -72,13 +73,12 @@ def plan(
     `gpus` work side by side in jobs of at most `limit` seconds. `pilot` is a run, or a file of `kgqa bench --out`, with
     measured tokens and rate (default: this run, once it has finished some items), made with `pilot_gpus`.
     `tokens_per_s` is the output of one GPU over all requests. `price`, or the prices of the engines, add the cost of
-    the remaining items. An engine on another party's server has no GPUs and jobs to plan. Raises
-    InputError for a folder that is no run, a pilot without measurements, or a negative price.
+    the remaining items. The forecast for an engine on another party's server has no GPUs and jobs.
+    Raises InputError for a folder that is no run, a pilot without measurements, or a negative price.
     """
     if price is not None and not all(0 <= number < math.inf for number in price):
         raise InputError(f"--price {price[0]:g} {price[1]:g}: a price is 0 or more")
     run, config = open_run(folder)
-    engines = [config.engine_of(entry.name) for entry in config.passes]
     steps = [step.use for step in config.steps]
     if pilot is not None and pilot.is_file():
         measured, speed = read_bench(pilot, steps)
@@ -90,7 +90,7 @@ def plan(
         )
     unfinished = _items(run, config) - _ended(config, survey(folder))
     items = math.ceil(round(unfinished, 6))  # the shares of the passes sum to 1 but for rounding
-    if all(engine.hosted for engine in engines):
+    if all(engine.hosted for engine in config.engines):
         document = hosted_forecast(items, pace)
     else:
         limit = limit or config.runtime.time_limit or QUEUE_LIMIT
@@ -99,11 +99,11 @@ def plan(
     if price is not None:
         prices = [Price(input=price[0], output=price[1])]
         document["cost"] = cost_of(measured_run, items, prices)
-    elif any(engine.price for engine in engines):
-        prices = [engine.price or Price(input=0, output=0) for engine in engines]
+    elif any(engine.price for engine in config.engines):
+        prices = [engine.price or Price(input=0, output=0) for engine in config.engines]
         try:
             document["cost"] = cost_of(measured_run, items, prices)
-        except InputError as few:  # the rest of the plan stands without it
+        except InputError as few:  # the rest of the plan does not need the cost
             document["assumptions"].append(f"no cost: {few.message}")
     return document
 
@@ -123,7 +123,7 @@ def _read_pilot(folder: Path, *, required: bool) -> Pilot | None:
     tokens = sum(
         entry["tokens"].get("completion", 0) / entry["items"]
         if entry["items"]
-        else _published_tokens(step.use for step in settings.steps)
+        else _published(PUBLISHED_TOKENS, [step.use for step in settings.steps])
         for settings, entry in zip(config.passes, state["passes"], strict=True)
     )
     per_day = state["rate"]["per_day"]
@@ -144,9 +144,10 @@ def read_bench(file: Path, steps: Sequence[str]) -> tuple[Pilot, float]:
         raise InputError(f"{file}: not a measurement of kgqa bench --out", "make it again") from None
     if not (speed > 0 and tokens > 0 and math.isfinite(speed * tokens)):
         raise InputError(
-            f"{file}: the engine answered nothing, or told no tokens, when it was measured", "make it again"
+            f"{file}: the measured engine answered nothing, or reported no tokens", "make it again"
         )
-    scale = _published_tokens(steps) / (_published_tokens(measured) or PUBLISHED_TOKENS["generate"])
+    of_measured = _published(PUBLISHED_TOKENS, measured) or PUBLISHED_TOKENS["generate"]
+    scale = _published(PUBLISHED_TOKENS, steps) / of_measured
     return Pilot(file.name, None, tokens * max(scale, 1.0)), speed
 
 
@@ -161,7 +162,7 @@ def item_pace(
 
     `origin` says where `tokens_per_s` comes from.
     """
-    tokens = pilot.tokens if pilot else _published_tokens(steps)
+    tokens = pilot.tokens if pilot else _published(PUBLISHED_TOKENS, steps)
     if tokens_per_s is not None:
         derived = "answer lengths derived from published rates, all steps at one speed"
         source = f"answer lengths of pilot {pilot.run}" if pilot else derived
@@ -169,17 +170,12 @@ def item_pace(
     if pilot and pilot.per_day:
         per_day = pilot.per_day / pilot_gpus
         return Pace(DAY / per_day, tokens, f"pilot {pilot.run}: {per_day:,.0f} items a day per GPU")
-    return Pace(DAY * _published_days(steps), tokens, PUBLISHED_PACE)
+    return Pace(DAY * _published(PUBLISHED_DAYS, steps), tokens, PUBLISHED_PACE)
 
 
-def _published_tokens(steps: Iterable[str]) -> float:
-    """Answer tokens of an item through these steps, as published."""
-    return sum(PUBLISHED_TOKENS.get(step, 0.0) for step in steps)
-
-
-def _published_days(steps: Iterable[str]) -> float:
-    """Days that an item takes through these steps, as published."""
-    return sum(1 / PUBLISHED_PER_DAY[step] for step in steps if step in PUBLISHED_PER_DAY)
+def _published(figures: Mapping[str, float], steps: Iterable[str]) -> float:
+    """Answer tokens (PUBLISHED_TOKENS) or days (PUBLISHED_DAYS) of an item through these steps, as published."""
+    return sum(figures.get(step, 0.0) for step in steps)
 
 
 def forecast(items: int, pace: Pace, gpus: int, limit: float, margin: float) -> dict[str, Any]:
@@ -299,7 +295,7 @@ def render(document: dict[str, Any]) -> str:
             f"jobs      {document['jobs']:,} of at most {duration(document['limit_seconds'])}, one GPU each",
         ]
     elif document["wall_seconds"] is None:
-        lines.append("time      not known: nobody has measured this server (run some items, or --pilot)")
+        lines.append("time      not known: this server was not measured (run some items, or use --pilot)")
     else:
         lines.append(f"time      {duration(document['wall_seconds'])} at the speed of the pilot")
     lines.append(f"disk      {about(document['disk_bytes'] / 1e9)} GB for results and dataset")
@@ -321,7 +317,7 @@ def _ended(config: RunConfig, state: Status) -> float:
     """Number of finished items; an item that has passed some passes counts with their share of the published time."""
     variants = len({entry.variant for entry in config.passes if entry.variant})
     days = [
-        _published_days(step.use for step in entry.steps) / (variants if entry.variant else 1)
+        _published(PUBLISHED_DAYS, [step.use for step in entry.steps]) / (variants if entry.variant else 1)
         for entry in config.passes
     ]
     days = days if any(days) else [1.0] * len(days)  # steps without a published time

@@ -198,7 +198,7 @@ def money(run: RunFolder, totals: Sequence[PassTotals]) -> dict[str, Any] | None
     """Money as {"spent", "budget", "passes": {pass: spent}}; None if no engine of the run has a price.
 
     Prices and budget are read from the run's config.yaml without a check of it, which would take too long for `status`.
-    A file that somebody edits must not end a worker; the next `kgqa run` reports what is wrong in it.
+    A mistake in an edited file must not end a worker: the next `kgqa run` reports it.
     """
     config: dict[str, Any] = {}
     prices: dict[str, Price] = {}

@@ -104,7 +104,7 @@ def read_document(path: Path, kind: str | None = None, version: int = 1) -> dict
 
 @contextmanager
 def curing(cure: str) -> Iterator[None]:
-    """Tell the user `cure` with a CorruptFile of the block that has no cure of its own."""
+    """Add `cure` to a CorruptFile that the block raises without a cure."""
     try:
         yield
     except CorruptFile as problem:

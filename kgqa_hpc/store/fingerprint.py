@@ -200,15 +200,10 @@ def write_manifest(path: Path, manifest: Manifest) -> None:
 
 @dataclass(frozen=True, slots=True)
 class ResultOrigin:
-    """The origin of the results and journals of one pass."""
+    """The origin of the results and journals of one pass; `made_by` is its `pass_digest`."""
 
     pass_name: str
     made_by: str
-
-    @classmethod
-    def of(cls, sections: Sections, pass_name: str) -> ResultOrigin:
-        """The origin of a pass's results. Raises KeyError for an unknown pass."""
-        return cls(pass_name, pass_digest(sections, pass_name))
 
     def header(self, shard: str, shard_sha256: str) -> dict[str, str]:
         """Header members of a result or a journal."""

@@ -96,7 +96,7 @@ class Journal:
         self.close()
 
     def _write(self, json: bytes) -> None:
-        self._change(lambda: atomic.write_all(self._fd, _line(json)))
+        self._change(lambda: atomic.write_all(self._fd, b"%08x %b\n" % (zlib.crc32(json), json)))
 
     def _change(self, call: Callable[[], object]) -> None:
         """Close after a failed write, which may leave a torn tail, or fsync, which may lose pages.
@@ -199,10 +199,6 @@ def _refusal(path: Path, first_line: bytes, expected: Mapping[str, Any]) -> str:
         if header.get(key) != value:
             return f"belongs to another {key}: {header.get(key)!r} instead of {value!r}"
     return ""
-
-
-def _line(json: bytes) -> bytes:
-    return b"%08x %b\n" % (zlib.crc32(json), json)
 
 
 def _parse(line: bytes) -> dict[str, Any] | None:

@@ -202,9 +202,10 @@ class Leases:
         return self.folder / hashlib.blake2b(name.encode(), digest_size=1).hexdigest() / f"{name}{SUFFIX}"
 
     def remove(self, name: str, is_meant: Callable[[os.stat_result, bytes], bool]) -> bool:
-        """Rename the lease away and remove it if it is the meant one, by its stat result and content.
+        """Remove the lease if `is_meant` accepts its stat result and content.
 
-        Any other lease, claimed or renewed meanwhile, is renamed back; then the result is False.
+        It is renamed away before the check, so that nobody changes it meanwhile. A lease that another worker claimed or
+        renewed is renamed back; then the result is False.
         """
         path = self.path(name)
         tombstone = path.with_name(f".{path.name}.{secrets.token_hex(6)}{atomic.TEMP_SUFFIX}")

@@ -15,6 +15,7 @@ import time
 from collections import deque
 from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
@@ -41,23 +42,20 @@ SLOW = 3.0
 REMEMBERED = 10  # number of latest shards in the mean
 
 
+@dataclass
 class Supply:
-    """Estimate of whether free shards run out, from the shards that a worker checked last.
+    """Estimate of whether free shards run out, from the shards that a worker checked last: `free` or leased.
 
     Far from the end few of them are leased. All workers must notice the end before the last shard is claimed: a worker
     that does not would hold more shards than others and end later (tools/simulate_workers.py).
     """
 
-    def __init__(self) -> None:
-        self._free: deque[bool] = deque(maxlen=SAMPLE)
-
-    def saw(self, *, free: bool) -> None:
-        self._free.append(free)
+    free: deque[bool] = field(default_factory=lambda: deque(maxlen=SAMPLE))
 
     @property
     def low(self) -> bool:
         """Whether other workers hold at least an eighth of the unfinished shards."""
-        return len(self._free) >= 4 and 8 * sum(self._free) <= 7 * len(self._free)
+        return len(self.free) >= 4 and 8 * sum(self.free) <= 7 * len(self.free)
 
 
 class ShardQueue:
@@ -74,7 +72,8 @@ class ShardQueue:
         self._done_in_a_row = 0
         self._in_vain = 0
         self._look_again = 0.0
-        self._durations: list[float] = []  # of the latest shards
+        # Seconds from claim to result of this worker's latest shards; the worker adds them.
+        self.durations: deque[float] = deque(maxlen=REMEMBERED)
         self.supply = Supply()
 
     @property
@@ -104,7 +103,7 @@ class ShardQueue:
             elif not self._drop_if_done():
                 holder = self.leases.holder(name)
                 free = holder is None or self.leases.expired(holder)
-                self.supply.saw(free=free)
+                self.supply.free.append(free)
                 if holder is None or free:
                     return name
                 self._look_later(name, holder)
@@ -146,16 +145,12 @@ class ShardQueue:
             self._look_again = time.monotonic() + self.poll_interval()
         return lease
 
-    def finished(self, seconds: float) -> None:
-        """Add a shard's seconds from claim to result to the mean."""
-        self._durations = [*self._durations[1 - REMEMBERED :], seconds]
-
     @property
     def slow_after(self) -> float | None:
         """Seconds after which another worker's shard counts as stuck; None before this worker has finished a shard."""
-        if not self._durations:
+        if not self.durations:
             return None
-        return max(SLOW * sum(self._durations) / len(self._durations), self.leases.expiry)
+        return max(SLOW * sum(self.durations) / len(self.durations), self.leases.expiry)
 
     def poll_interval(self) -> float:
         """Seconds to wait after a `claim` that returned None: from half a second up, with jitter."""

@@ -201,7 +201,7 @@ class RunFolder:
 
     def origin(self, pass_name: str) -> ResultOrigin:
         """The origin in the headers of a pass's results. Raises KeyError for an unknown pass."""
-        return ResultOrigin.of(self.manifest().sections, pass_name)
+        return ResultOrigin(pass_name, pass_digest(self.manifest().sections, pass_name))
 
     def config(self) -> dict[str, Any]:
         """config.yaml as plain data. Raises InputError if it is missing or cannot be read as YAML."""
@@ -289,7 +289,7 @@ class RunFolder:
                 if name not in sections["passes"]["values"]:
                     raise CorruptFile(f"{path}: is of a pass {name!r} that the configuration has not")
                 if header := header_of(path, "result"):
-                    ResultOrigin.of(sections, name).require(path, header)
+                    ResultOrigin(name, pass_digest(sections, name)).require(path, header)
         except CorruptFile as problem:
             location = f"{self.path} ({reason}, but {problem.message})"
             raise FingerprintMismatch(f"{location}: it was made with another configuration", _CURE) from None

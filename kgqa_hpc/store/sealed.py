@@ -107,7 +107,7 @@ def verify(path: Path, kind: str) -> dict[str, Any]:
 
 
 def read_header(path: Path, kind: str) -> dict[str, Any]:
-    """Read the header (1 KiB); its own check and the file's size are verified, the body is not."""
+    """Read the header (1 KiB), and verify its check and the file's size; the body is not verified."""
     block, size = canonical.read_sized(path, HEADER_BYTES)
     try:
         header: dict[str, Any] = canonical.loads(block)

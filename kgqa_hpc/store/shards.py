@@ -38,7 +38,8 @@ def write_anchors(path: Path, anchors: Iterable[dict[str, Any]], header: dict[st
     the file (seed, graph digest). Raises ValueError when an id comes twice; DiskFull, StoreError.
     """
     with sealed.create_sealed(path, ANCHORS, header=header) as file:
-        # The file's bytes depend on the writer's life: HDF5 places a group's header when the group is closed.
+        # The writer keeps its groups open until the file is closed: HDF5 places the header of a group when the group is
+        # closed, and the same anchors must give the same bytes.
         writer = TableWriter(file.create_group(GROUP), COLUMNS)
         hashes = array("q")  # equal 64-bit hashes of a million different ids have probability 1e-7
         for anchor in anchors:

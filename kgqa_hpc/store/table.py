@@ -157,7 +157,7 @@ class _Column:
         """Write the collected values; with `last`, complete the column."""
         if self._bytes is not None:
             self._flushed += len(self._buffer)
-            # A view of the buffer, which is given away.
+            # The array uses the buffer's memory, so the column starts a new buffer below.
             self._bytes.append(np.frombuffer(self._buffer, dtype=np.uint8), last)
         self._numbers.append(np.array(self._values, dtype=self._numbers.dtype), last)
         self._buffer, self._values = bytearray(), []

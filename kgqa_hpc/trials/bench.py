@@ -128,13 +128,9 @@ def measure(
                 request._replace(id=f"{n}/{request.id}", **changes) for n, request in islice(supply, number)
             ]
 
-        def prepare() -> None:
-            """Warm up: compile the schemas and wait for a first answer."""
-            engine.preflight(schemas)
-            _push(engine, take(1), 1)
-
         began = time.monotonic()
-        prepare()
+        engine.preflight(schemas)
+        _push(engine, take(1), 1)  # warms the engine up
         document: dict[str, Any] = {
             "format": "kgqa-bench",
             "version": 2,
@@ -154,7 +150,8 @@ def measure(
                         engine.close()
                         engine = EngineProcess(larger, log, STALL_S)
                         engine.start()
-                        prepare()
+                        engine.preflight(schemas)
+                        _push(engine, take(1), 1)
                     rows.append(_row(engine, mode, size, take, needed[size], len(source.requests), gpu))
                     document |= {"rows": list(rows), **_summary(rows, source)}
                     row_done(dict(document))

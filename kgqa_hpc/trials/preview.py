@@ -71,7 +71,7 @@ def preview(whole: RunConfig, number: int) -> dict[str, Any]:
     require_packages(whole, "graph", "anchors", "engine", "passes")
     for line in missing_packages(whole, "dataset"):
         note(f"note: {line}")
-    require_servers(whole)
+    require_servers(whole.engines)
     exchanges: list[_Exchange] = []
     with tempfile.TemporaryDirectory(prefix="kgqa-preview-") as scratch:
         config, anchors = small_sample(whole, number, Path(scratch, "run"))

@@ -6,7 +6,7 @@ schema. Nothing is written into the run.
 
 import difflib
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -108,22 +108,17 @@ def _comparison(
 
 def render(document: dict[str, Any]) -> str:
     """The differences as text."""
-    lines = [line for request in document["requests"] for line in _lines(request)]
-    return plain("\n".join([document["id"], *lines]))
-
-
-def _lines(request: dict[str, Any]) -> Iterator[str]:
-    turn = f", turn {request['turn'] + 1}" if request["turn"] else ""
-    head = f"{request['step']}, attempt {request['attempt'] + 1}{turn}"
-    for key, (before, now) in request["engine"].items():
-        yield f"{head}: the engine's {key} was {before}, is {now}"
-    if request["same"]:
-        yield f"{head}: the same answer"
-        return
-    yield f"{head}: another answer"
-    yield from difflib.unified_diff(
-        _pretty(request["recorded"]), _pretty(request["now"]), "recorded", "now", lineterm="", n=1
-    )
+    lines = [document["id"]]
+    for request in document["requests"]:
+        turn = f", turn {request['turn'] + 1}" if request["turn"] else ""
+        head = f"{request['step']}, attempt {request['attempt'] + 1}{turn}"
+        for key, (before, now) in request["engine"].items():
+            lines.append(f"{head}: the engine's {key} was {before}, is {now}")
+        lines.append(f"{head}: {'the same' if request['same'] else 'another'} answer")
+        if not request["same"]:
+            texts = _pretty(request["recorded"]), _pretty(request["now"])
+            lines += difflib.unified_diff(*texts, "recorded", "now", lineterm="", n=1)
+    return plain("\n".join(lines))
 
 
 def _pretty(answer: dict[str, Any]) -> list[str]:

@@ -13,18 +13,18 @@ import random
 import threading
 import time
 from collections.abc import Sequence
+from dataclasses import asdict
 
 from kgqa_hpc.cluster import slurm
 from kgqa_hpc.errors import CorruptFile, MissingFile, StoppedEarly, StoreError
-from kgqa_hpc.status import log_files, pass_totals, render
-from kgqa_hpc.status.snapshot import Status, compose, load_totals, survey, to_document
+from kgqa_hpc.status import Status, compose, load_totals, log_files, pass_totals, render, survey, to_document
 from kgqa_hpc.store import atomic, canonical, cleanup, queue
 from kgqa_hpc.store.lease import Lease, Leases
 from kgqa_hpc.store.partition import ShardsManifest, partition
 from kgqa_hpc.store.sealed import verify
 from kgqa_hpc.store.shards import RESULT
 from kgqa_hpc.terminal import Progress
-from kgqa_hpc.work.session import Session, TransientErrors, describe, may_pass
+from kgqa_hpc.work.session import Session, TransientErrors, may_pass
 
 ROLE = ".lead"  # no pass can be named so
 # Seconds between two notes in the history, and between two calls of squeue, which loads Slurm's controller.
@@ -42,27 +42,23 @@ class Coordinator:
         self._passes = [entry.name for entry in session.config.passes]
         self._roles = Leases(self._run.leases(ROLE), worker, expiry)
         self._leases = [Leases(self._run.leases(name), worker, expiry) for name in self._passes]
-        self._lease: Lease | None = None
+        self.lease: Lease | None = None  # of the role, while this process holds it
         self._shards: ShardsManifest | None = None
         self._noted = self._swept = -SWEEP_EVERY
         self._queue: list[dict[str, str]] | None = None  # the run's jobs at the last note
         self._verified: set[str] = set()
 
-    @property
-    def leading(self) -> bool:
-        return self._lease is not None
-
     def take(self) -> bool:
         """Acquire or renew the role's lease; returns whether this process holds it now. Raises DiskFull, StoreError."""
-        if self._lease is not None and self._session.heartbeat.lost(self._lease):
-            self._session.heartbeat.forget(self._lease)
-            self._lease = None
-        if self._lease is None:
-            self._lease = self._roles.claim("lead")
-            if self._lease is not None:
-                self._session.heartbeat.keep(self._lease)
+        if self.lease is not None and self._session.heartbeat.lost(self.lease):
+            self._session.heartbeat.forget(self.lease)
+            self.lease = None
+        if self.lease is None:
+            self.lease = self._roles.claim("lead")
+            if self.lease is not None:
+                self._session.heartbeat.keep(self.lease)
                 self._log("leads")
-        return self._lease is not None
+        return self.lease is not None
 
     def duties(self, *, last: bool = False) -> None:
         """Do all duties whose interval has passed. With `last`, the process is ending: also write the final status.
@@ -116,10 +112,10 @@ class Coordinator:
 
     def resign(self) -> None:
         """Release the role's lease. Raises StoreError."""
-        if self._lease is not None:
-            self._session.heartbeat.forget(self._lease)
-            self._lease.release()
-            self._lease = None
+        if self.lease is not None:
+            self._session.heartbeat.forget(self.lease)
+            self.lease.release()
+            self.lease = None
         for leases in (self._roles, *self._leases):
             leases.clock.close()
 
@@ -180,7 +176,8 @@ class Reporter(threading.Thread):
                 self._finish(complete)
         finally:
             if self._progress is not None:
-                self._progress.close(*(_words(self._seen) if self._seen else (0, 0, "nothing was begun")))
+                words = _words(self._seen) if self._seen else (0, 0, "nothing was begun")
+                self._progress.update(*words, last=True)
             self._lead.resign()
 
     def _finish(self, complete: bool) -> None:
@@ -189,7 +186,7 @@ class Reporter(threading.Thread):
             missing = complete and not (self._read_status() or {}).get("complete")
             # Of thousands of processes, only the coordinator's successor writes.
             few = self._session.facts["size"] <= FEW
-            if self._lead.leading or (missing and (few or self._lead.take())):
+            if self._lead.lease or (missing and (few or self._lead.take())):
                 self._lead.duties(last=True)
             if self._progress is not None:
                 self._seen = self._lead.status or survey(self._run.path)
@@ -219,12 +216,17 @@ class Reporter(threading.Thread):
         try:
             now = time.monotonic()
             session = self._session
+            activity = asdict(session.activity)
             state = {**session.facts, "worker": session.worker, "up": round(now - self._began, 1)}
-            log_files.write_state(self._run.logs, session.worker, state | describe(session.activity, now))
+            state["pass"], counters = activity.pop("pass_name"), activity.pop("counters")
+            silent = round(now - activity.pop("answered_at"), 1)
+            log_files.write_state(
+                self._run.logs, session.worker, {**state, **activity, "silent": silent, **counters}
+            )
             if self._lead.take():
                 self._lead.duties()
             if self._progress is not None:
-                self._seen = (self._lead.status if self._lead.leading else self._read_status()) or self._seen
+                self._seen = (self._lead.status if self._lead.lease else self._read_status()) or self._seen
         except (StoreError, OSError) as problem:
             self._transient_errors.failed(problem)
             self._log("report-failed", problem=str(problem))

@@ -62,16 +62,12 @@ class OpenShard:
         for data in anchors:
             anchor = Anchor.from_dict(data)
             self._place(anchor, reached.get(anchor.id), None if before is None else before[anchor.id])
-        self.resumed = self.ended
+        self.items, self.resumed = len(self._rows), self.ended
 
     @property
     def ended(self) -> int:
         """Number of items that this pass has finished."""
         return len(self._rows) - len(self._unfinished)
-
-    @property
-    def items(self) -> int:
-        return len(self._rows)
 
     @property
     def complete(self) -> bool:

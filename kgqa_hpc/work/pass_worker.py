@@ -230,7 +230,7 @@ class PassWorker:
             self._session.activity.answered_at = time.monotonic()
         if counters.deaths > deaths:
             self._log("engine-died", deaths=counters.deaths)
-        self._stop.learn(counters.slowest, counters.answers)
+        self._stop.measured = counters.slowest, counters.answers
         while self._complete:
             self._commit(self._complete.pop())
         for shard in list(self._open.values()):
@@ -250,7 +250,7 @@ class PassWorker:
         is_first = shard.commit()
         self._give_back(shard.lease)
         seconds = time.monotonic() - shard.opened
-        self._queue.finished(seconds)
+        self._queue.durations.append(seconds)
         self._session.activity.shards_done += 1
         self._log(
             "shard-done", shard=shard.name, items=shard.items, first=is_first, seconds=round(seconds, 2)

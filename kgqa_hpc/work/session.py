@@ -6,7 +6,7 @@ outlive a power cut.
 
 A parallel file system that fails over returns only errors for seconds; NFS reports a stale handle for a file that
 another node has just replaced. Calls that are repeated every few seconds anyway (heartbeats, states,
-claims) are then repeated, unless the errors last, or are of a kind that does not pass by itself, as a full disk.
+claims) are then repeated, unless the errors last, or cannot pass by themselves, such as a full disk.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -120,13 +120,6 @@ class Session:
         return self.stop.reason is not None
 
 
-def describe(activity: Activity, now: float) -> dict[str, Any]:
-    """An activity as plain data, for the worker's state file. `now` on the monotonic clock."""
-    facts = asdict(activity)
-    silent, counters = round(now - facts.pop("answered_at"), 1), facts.pop("counters")
-    return {"pass": facts.pop("pass_name"), **facts, "silent": silent, **counters}
-
-
 LONGEST = 60.0  # s; a fail-over takes tens of seconds
 _LASTING = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EFBIG)
 
@@ -166,7 +159,7 @@ PAUSE, LONGEST_PAUSE = 0.1, 30.0
 
 
 DEAD = (
-    "its log in the run's logs/ tells more; everything finished is saved; "
+    "see its log in the run's logs/; everything finished is saved; "
     "raise runtime.engine_restarts if single items kill it"
 )
 

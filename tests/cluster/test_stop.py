@@ -43,11 +43,11 @@ def test_no_work_is_taken_within_the_margin_and_what_is_in_flight_is_cancelled_i
 
 def test_the_margin_is_learned_from_the_slowest_request_and_never_above_the_configured(clock: Clock) -> None:
     stop = Stop(deadline=clock.time + 10_000, margin=900, now=clock)
-    stop.learn(slowest=20, seen=49)
+    stop.measured = 20, 49
     assert stop.margin == 900, "too few were seen"
-    stop.learn(slowest=20, seen=50)
+    stop.measured = 20, 50
     assert stop.margin == 70
-    stop.learn(slowest=2000, seen=51)
+    stop.measured = 2000, 51
     assert stop.margin == 900
     short = Stop(deadline=clock.time + 60, margin=900, now=clock)
     assert short.margin == 15, "a short job works most of its time"

@@ -39,7 +39,7 @@ for module in (
 ):
     with suppress(ImportError):
         import_module(module)
-for module in ("dataset.merge", "report.page", "runs.chain", "stages", "target", "work.run"):
+for module in ("dataset.merge", "report", "runs.chain", "stages", "target", "work"):
     import_module(f"kgqa_hpc.{module}")
 compile_kernels()
 sample.shapes_png = lambda drawn: b"a picture"  # type: ignore[assignment]  # drawing takes 0.4 s

@@ -12,7 +12,7 @@ from kgqa_hpc.kg.assemble import Assembly
 from kgqa_hpc.kg.graph import KnowledgeGraph
 from kgqa_hpc.kg.settings import GraphConfig, SourceSettings, graph_config, graph_files, load_graph
 from kgqa_hpc.kg.sources import SOURCES
-from kgqa_hpc.kg.tables import constant
+from kgqa_hpc.kg.sources.csv import constant
 
 
 def test_the_hpo_source_needs_no_file(monkeypatch, make_graph):

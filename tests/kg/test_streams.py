@@ -17,8 +17,7 @@ from kgqa_hpc.kg.assemble import Assembly
 from kgqa_hpc.kg.delimited import CSV, TSV, DelimitedFile, Dialect
 from kgqa_hpc.kg.kernels import Interner
 from kgqa_hpc.kg.settings import GraphConfig
-from kgqa_hpc.kg.sources.csv import named_by_id
-from kgqa_hpc.kg.tables import read_table
+from kgqa_hpc.kg.sources.csv import named_by_id, read_table
 from tests.kg.conftest import load_source
 
 NODES = b"id,name,type\na,Alpha,x\nb,Beta,x\n"

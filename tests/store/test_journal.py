@@ -1,5 +1,6 @@
 """journal: a finished item survives whatever kills its writer; a damaged line is never taken for a record."""
 
+import zlib
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,11 @@ HEADER = {"fingerprint": "f1", "pass": "main", "shard": "shard-000000"}
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
     return tmp_path / "shard-000000.w0.journal"
+
+
+def line(document: dict[str, Any]) -> bytes:
+    json = canonical.dumps(document)
+    return b"%08x %b\n" % (zlib.crc32(json), json)
 
 
 def filled(path: Path, number: int = 3) -> list[dict[str, Any]]:
@@ -47,10 +53,10 @@ def test_a_torn_tail_is_cut_wherever_it_tears(path: Path) -> None:
         b"00000000",
         b"deadbeef {}",
         b"zzzzzzzz {}",
-        journal._line(canonical.dumps({"no": "id"}))[:-1],
+        line({"no": "id"})[:-1],
         b"%08x [1]" % journal.zlib.crc32(b"[1]"),
         b"%08x {" % journal.zlib.crc32(b"{"),
-        journal._line(canonical.dumps({"id": "x"})).upper()[:-1],
+        line({"id": "x"}).upper()[:-1],
     ],
 )
 def test_lines_that_are_no_records_are_damage(path: Path, line: bytes) -> None:
@@ -78,7 +84,7 @@ def test_a_journal_with_another_or_a_damaged_header_is_refused_and_says_why(
         path.write_bytes(first.replace(b"main", b"mein") + b"\n" + records)
     else:
         fields = {"format": "kgqa-journal", "version": 1, **header}
-        path.write_bytes(journal._line(canonical.dumps(fields)) + records)
+        path.write_bytes(line(fields) + records)
     found, damage = read_journal(path, HEADER)
     assert found == []
     assert refused in damage.refused
@@ -88,7 +94,7 @@ def test_a_journal_with_another_or_a_damaged_header_is_refused_and_says_why(
 def test_a_newer_or_missing_journal_says_so(path: Path) -> None:
     with pytest.raises(StoreError, match="no such file"):
         read_journal(path, HEADER)
-    path.write_bytes(journal._line(canonical.dumps({"format": "kgqa-journal", "version": 2})))
+    path.write_bytes(line({"format": "kgqa-journal", "version": 2}))
     with pytest.raises(NewerFormat, match="version 2 of kgqa-journal"):
         read_journal(path, {})
 

@@ -262,13 +262,13 @@ def test_an_idle_worker_helps_a_straggler_when_it_knows_how_long_a_shard_takes(f
     held = claimed(slow)
     claim_all(quick)
     assert quick.slow_after is None, "nothing is known yet"
-    quick.finished(0.01)
+    quick.durations.append(0.01)
     assert quick.slow_after == EXPIRY, "never sooner than a lease expires"
-    quick.finished(1_000_000)
+    quick.durations.append(1_000_000)
     assert quick.slow_after == pytest.approx(SLOW * 500_000.005)
     early, busy, late = (queue_of(few, f"w{number}") for number in (3, 4, 5))
     for helper in (early, busy, late):
-        helper.finished(0.01)
+        helper.durations.append(0.01)
     assert early.claim_when_due(idle=True) is None, "neither is slow yet"
     path = slow.leases.path(held.name)
     content = json.loads(path.read_bytes())

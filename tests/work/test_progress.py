@@ -26,7 +26,7 @@ def test_a_log_gets_the_first_line_at_once_and_then_one_per_interval(
     for step in range(300):
         clock[0] += 1
         progress.update(step, 300, "shards 1 of 9")
-    progress.close(300, 300, "shards 9 of 9")
+    progress.update(300, 300, "shards 9 of 9", last=True)
     lines = capsys.readouterr().err.splitlines()
     assert len(lines) == 1 + int(299 / LINE_EVERY) + 1
     assert lines[0].endswith("run     0 of 300 items · shards 1 of 9")
@@ -36,7 +36,7 @@ def test_a_log_gets_the_first_line_at_once_and_then_one_per_interval(
 def test_a_terminal_gets_a_bar(capsys: pytest.CaptureFixture[str]) -> None:
     progress = Progress(interactive=True)
     progress.update(30, 300, "shards 1 of 9")
-    progress.close(300, 300, "shards 9 of 9")
+    progress.update(300, 300, "shards 9 of 9", last=True)
     assert "300/300" in capsys.readouterr().err
 
 

@@ -13,7 +13,7 @@ is skipped. Without a node file the nodes are the subjects and objects in order 
 and of type "entity"; with one (id,name,type as for csv) it declares them.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
@@ -21,11 +21,12 @@ from typing import Annotated
 import pyarrow as pa
 from pydantic import Field
 
+from kgqa_hpc.errors import GraphFormatError
 from kgqa_hpc.kg.assemble import Assembly
 from kgqa_hpc.kg.delimited import TSV, DelimitedFile, Dialect, Rows
 from kgqa_hpc.kg.graph import KnowledgeGraph
 from kgqa_hpc.kg.settings import Files, SourceSettings, listed
-from kgqa_hpc.kg.tables import constant, read_table
+from kgqa_hpc.registry import did_you_mean
 from kgqa_hpc.settings import Settings, later_key
 
 NODE_COLUMNS = ("id", "name", "type")
@@ -108,7 +109,7 @@ def named_by_id(ids: pa.Array) -> tuple[pa.Array, pa.Array]:
 def _read(path: Path, columns: NodeColumns | EdgeColumns, key: str, delimiter: str | None) -> Iterator[Rows]:
     """The rows with our names of the columns.
 
-    The separator is the one with which the first line has all columns; else the one that splits it most.
+    The separator is that with which the first line has all columns, otherwise that which gives most columns.
     Raises GraphFormatError, for a missing column with the key to name it.
     """
     mapping: dict[str, str] = columns.model_dump()
@@ -176,3 +177,63 @@ def add_triples(
     for rows in file.rows(("source", "type", "target"), ("source", "target", "type"), header=header):
         source, target, kind = rows.columns.values()
         assembly.edges(rows.file, source, target, kind, rows.line_of)
+
+
+def read_table(
+    path: Path,
+    dialect: Dialect,
+    required: Sequence[str],
+    *,
+    optional: Sequence[str] = (),
+    properties: Sequence[str] | None = (),
+    cure: str = "",
+) -> Iterator[Rows]:
+    """The columns `required` and `optional` (empty where the file lacks them) of a file with a header.
+
+    `properties`: further columns to give; None for all. Of columns with one name the first counts. `cure`: what
+    to do when a column is missing.
+    Raises GraphFormatError with file and line.
+    """
+    file = DelimitedFile.open(path, dialect)
+    names = header_names(file, required, cure)
+    present = [*dict.fromkeys(required), *(name for name in optional if name in names)]
+    further = [name for name in dict.fromkeys(names) if name and name not in present]
+    further = [name for name in further if properties is None or name in properties]
+    for rows in file.rows(unique(names), [*present, *further], header=True):
+        columns = {name: constant("", len(rows)) for name in optional}
+        columns |= {name: rows[name] for name in present}
+        yield replace(rows, columns=columns, properties={name: rows[name] for name in further})
+
+
+def constant(value: str, size: int) -> pa.Array:
+    """An array that repeats one text."""
+    return pa.repeat(pa.scalar(value, pa.large_string()), size)
+
+
+def unique(names: Sequence[str]) -> list[str]:
+    """The names; a repeated or empty name is prefixed with its position."""
+    positions = {name: position for position, name in reversed(list(enumerate(names))) if name}
+    return [name if positions.get(name) == k else f"{k}:{name}" for k, name in enumerate(names)]
+
+
+def header_names(file: DelimitedFile, columns: Sequence[str], cure: str = "") -> list[str]:
+    """The stripped names of the columns; each of `columns` must occur once. Raises GraphFormatError."""
+    names = [name.strip() for name in file.first_record.fields]
+    position = f"{file.path.name} line {file.first_record.line:,}"
+    for column in columns:
+        if column not in names:
+            raise GraphFormatError(
+                f"{position}: column {column!r} is missing{did_you_mean(column, names)}",
+                cure or _header_cure(names, columns, file.dialect.separator),
+            )
+        if names.count(column) > 1:
+            raise GraphFormatError(f"{position}: column {column!r} stands twice", "rename one of them")
+    return names
+
+
+def _header_cure(names: Sequence[str], columns: Sequence[str], separator: str) -> str:
+    words = {",": "commas", "\t": "tabs", ";": "semicolons", "|": "bars"}
+    for sign, word in words.items():
+        if sign != separator and len(names) == 1 and sign in names[0]:
+            return f"the file is separated by {word}; separate it by {words.get(separator, separator)}"
+    return f"the first line must name the columns {','.join(columns)}; it names {','.join(names)[:100]}"

@@ -27,10 +27,9 @@ from xml.parsers import expat
 from pydantic import Field
 
 from kgqa_hpc.errors import GraphFormatError
-from kgqa_hpc.kg.assemble import Assembly
+from kgqa_hpc.kg.assemble import Assembly, Buffer
 from kgqa_hpc.kg.graph import KnowledgeGraph
 from kgqa_hpc.kg.settings import SourceSettings
-from kgqa_hpc.kg.tables import Buffer
 from kgqa_hpc.terminal import note
 from kgqa_hpc.text.streams import TextStream, refuse_other_encodings
 

@@ -90,8 +90,8 @@ def read_hpo(folder: Path | None = None) -> KnowledgeGraph:
 
     package = "own files"
     if folder is None:
-        package = f"{PACKAGE} {_distribution().version} (MIT)"
-        folder = data_folder()
+        version, folder = installed_data()
+        package = f"{PACKAGE} {version} (MIT)"
     ontology = _read_obo(folder / "hp.obo")
     phenotypes = ontology.below(ROOT)
     annotations = _table(
@@ -143,17 +143,14 @@ def read_hpo(folder: Path | None = None) -> KnowledgeGraph:
     return graph.subgraph(np.bincount(ends.ravel(), minlength=graph.num_nodes) > 0)
 
 
-def _distribution() -> importlib.metadata.Distribution:
+def installed_data() -> tuple[str, Path]:
+    """Version of the installed package, and the folder of its data files. Raises InputError."""
     try:
-        return importlib.metadata.distribution(PACKAGE)
+        package = importlib.metadata.distribution(PACKAGE)
     except importlib.metadata.PackageNotFoundError:
         cure = "pip install 'kgqa_hpc[hpo]'"
         raise InputError(f"graph source hpo: the package {PACKAGE} is not installed", cure) from None
-
-
-def data_folder() -> Path:
-    """The data files of the installed package."""
-    return Path(str(_distribution().locate_file(f"{PACKAGE}/data")))
+    return package.version, Path(str(package.locate_file(f"{PACKAGE}/data")))
 
 
 @dataclass

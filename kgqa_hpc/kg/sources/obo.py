@@ -15,10 +15,9 @@ from typing import Literal
 from pydantic import Field
 
 from kgqa_hpc.errors import GraphFormatError
-from kgqa_hpc.kg.assemble import Assembly
+from kgqa_hpc.kg.assemble import Assembly, Buffer
 from kgqa_hpc.kg.graph import SYNONYMS, KnowledgeGraph
 from kgqa_hpc.kg.settings import SourceSettings
-from kgqa_hpc.kg.tables import Buffer
 from kgqa_hpc.text.streams import OBO_LINES, text_lines
 
 _ESCAPES = {"n": "\n", "t": "\t", "W": " "}

@@ -27,8 +27,8 @@ import orjson
 
 from kgqa_hpc.errors import GraphFormatError, InputError
 from kgqa_hpc.kg.delimited import CSV, RAGGED
+from kgqa_hpc.kg.sources.csv import read_table
 from kgqa_hpc.kg.sources.obo import stanzas
-from kgqa_hpc.kg.tables import read_table
 from kgqa_hpc.plugins.biokg.recipe import Recipe, Resolver, Space
 from kgqa_hpc.store.atomic import make_folder
 from kgqa_hpc.text import services

@@ -202,7 +202,7 @@ def asking(path: Path) -> Iterator[Model]:
     """
     from pydantic import ValidationError
 
-    from kgqa_hpc.config.files import plain_config
+    from kgqa_hpc.config import plain_config
     from kgqa_hpc.engines.clean import Redactor
     from kgqa_hpc.engines.mailbox import Mailbox
     from kgqa_hpc.engines.registry import ENGINES, parse_engine

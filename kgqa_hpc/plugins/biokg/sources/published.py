@@ -35,12 +35,11 @@ import pyarrow.compute as pc
 from pydantic import Field, model_validator
 
 from kgqa_hpc.errors import GraphFormatError, InputError
-from kgqa_hpc.kg.assemble import Assembly
+from kgqa_hpc.kg.assemble import Assembly, Buffer
 from kgqa_hpc.kg.delimited import CSV, TSV, Rows
 from kgqa_hpc.kg.graph import KnowledgeGraph
 from kgqa_hpc.kg.settings import Files, SourceSettings, listed
-from kgqa_hpc.kg.sources.csv import add_triples
-from kgqa_hpc.kg.tables import Buffer, constant, read_table
+from kgqa_hpc.kg.sources.csv import add_triples, constant, read_table
 from kgqa_hpc.plugins.biokg.fields import members, read_columns
 from kgqa_hpc.plugins.biokg.sources.exchange import json_members
 

@@ -27,10 +27,9 @@ from typing import IO, Any, Literal, cast
 from pydantic import Field
 
 from kgqa_hpc.errors import GraphFormatError
-from kgqa_hpc.kg.assemble import Assembly
+from kgqa_hpc.kg.assemble import Assembly, Buffer
 from kgqa_hpc.kg.graph import KnowledgeGraph
 from kgqa_hpc.kg.settings import SourceSettings
-from kgqa_hpc.kg.tables import Buffer
 from kgqa_hpc.text.streams import XML_ENTITY_BYTES, XML_TEXT_BYTES, Limit, TextStream, refuse_other_encodings
 
 RDF = "http://www.w3.org/1999/02/22-rdf-syntax-ns#"
