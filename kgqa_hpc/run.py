@@ -194,7 +194,7 @@ class Run:
         self, prompt: str | Path, *, engine: Any = None, name: str | None = None, trust: bool = False
     ) -> Self:
         """Add a judge to the run, by the name of its prompt or a file NAME.md, and ask it. Call merge afterwards."""
-        from kgqa_hpc.work import run_command
+        from kgqa_hpc.work.run import run_command
 
         file = Path(prompt) if str(prompt).endswith(".md") else None
         if file is not None and not file.is_file():
@@ -275,7 +275,7 @@ class Dataset:
     def _repr_html_(self) -> str:
         import pandas as pd
 
-        from kgqa_hpc.status import accepted_at_merge
+        from kgqa_hpc.status.snapshot import accepted_at_merge
 
         head = pd.DataFrame(islice(self.records(), 10), columns=["question", "answer", "group", "id"])
         return f"{accepted_at_merge(self._run):,} accepted records{head.to_html(index=False)}"

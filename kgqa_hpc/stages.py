@@ -140,7 +140,7 @@ def merge(
 def report(folder: Path, threads: int | None = None, *, all_records: bool = False) -> Path:
     """Write `report/index.html` of a run or a combined dataset, with sampled or all records; returns its path."""
     from kgqa_hpc.dataset.files import CombinedFolder, open_folder
-    from kgqa_hpc.report import write_report
+    from kgqa_hpc.report.page import write_report
 
     run = open_folder(folder)
     source = run if isinstance(run, CombinedFolder) else open_run(folder)[0]
@@ -162,7 +162,7 @@ def standing(folder: Path) -> dict[str, Any]:
     after it. Raises InputError when there is no run.
     """
     from kgqa_hpc.cluster.slurm import queue_state
-    from kgqa_hpc.status import accepted_at_merge, dataset_is_older, survey
+    from kgqa_hpc.status.snapshot import accepted_at_merge, dataset_is_older, survey
 
     run = RunFolder.open(folder)
     status = survey(folder, queue_state(run.logs))

@@ -17,7 +17,8 @@ from typing import Any
 from kgqa_hpc.config import RunConfig
 from kgqa_hpc.config.sections import Target
 from kgqa_hpc.errors import CorruptFile, InputError
-from kgqa_hpc.runs import alone, open_run, run_config
+from kgqa_hpc.runs import open_run, run_config
+from kgqa_hpc.runs.open import alone
 from kgqa_hpc.runs.sampling import extend, size_of
 from kgqa_hpc.store import canonical
 from kgqa_hpc.store.atomic import exists, make_folder, read_if_there
@@ -25,7 +26,7 @@ from kgqa_hpc.store.canonical import read_document, write_document
 from kgqa_hpc.store.run_folder import RunFolder
 from kgqa_hpc.terminal import note
 from kgqa_hpc.text.streams import parse_json
-from kgqa_hpc.work import run_command
+from kgqa_hpc.work.run import run_command
 
 KIND = "target"
 ROLE = ".target"  # no pass can have this name

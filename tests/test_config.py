@@ -12,7 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kgqa_hpc.anchors.graphlet import GraphletAnchors
-from kgqa_hpc.config import SCHEMA_FILE, examples, json_schema, load_config, parse_config, write_example
+from kgqa_hpc.config import load_config, parse_config
+from kgqa_hpc.config.files import SCHEMA_FILE, examples, json_schema, write_example
 from kgqa_hpc.errors import ConfigError
 from kgqa_hpc.runs.chain import build_chain
 from kgqa_hpc.store.yaml_file import LARGEST, load_yaml, parse_yaml

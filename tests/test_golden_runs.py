@@ -16,7 +16,7 @@ from kgqa_hpc.errors import CorruptFile, FingerprintMismatch, OlderFormat
 from kgqa_hpc.kg.file import read_graph
 from kgqa_hpc.store.run_folder import RunFolder
 from kgqa_hpc.store.shards import MOST, read_summary
-from kgqa_hpc.work import run_command
+from kgqa_hpc.work.run import run_command
 from tests.by_path import load
 from tests.record_runs import config_of, made_run
 

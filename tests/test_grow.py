@@ -15,13 +15,14 @@ from kgqa_hpc import stages
 from kgqa_hpc.config import load_config
 from kgqa_hpc.errors import EngineConfigError, FingerprintMismatch, InputError, StoppedEarly
 from kgqa_hpc.run import Run
-from kgqa_hpc.runs import add_pass, alone, change_dataset, open_for_work, open_run
+from kgqa_hpc.runs import add_pass, change_dataset, open_for_work, open_run
+from kgqa_hpc.runs.open import alone
 from kgqa_hpc.runs.sampling import extend
 from kgqa_hpc.stages import standing
-from kgqa_hpc.status import runs_below
 from kgqa_hpc.status.render import render
+from kgqa_hpc.status.snapshot import runs_below
 from kgqa_hpc.store.run_folder import RunFolder
-from kgqa_hpc.work import run_command
+from kgqa_hpc.work.run import run_command
 from tests.command import kgqa
 from tests.dataset.conftest import records_of
 from tests.project import write_project

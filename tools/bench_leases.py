@@ -22,7 +22,7 @@ from pathlib import Path
 
 from kgqa_hpc.config import parse_config
 from kgqa_hpc.runs import fingerprint
-from kgqa_hpc.status import load_totals, survey, to_document
+from kgqa_hpc.status.snapshot import load_totals, survey, to_document
 from kgqa_hpc.store.atomic import make_folder, write_file
 from kgqa_hpc.store.canonical import write_document
 from kgqa_hpc.store.partition import ShardsManifest, read_shards_manifest, shard_name

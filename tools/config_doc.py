@@ -12,7 +12,8 @@ from collections.abc import Iterator
 from pydantic import BaseModel
 
 from kgqa_hpc.anchors import KINDS
-from kgqa_hpc.config import PassConfig, PromptConfig, RunConfig, RuntimeConfig, keys_of
+from kgqa_hpc.config import PassConfig, PromptConfig, RunConfig, RuntimeConfig
+from kgqa_hpc.config.files import keys_of
 from kgqa_hpc.config.sections import DatasetConfig, Target
 from kgqa_hpc.engines.registry import ENGINES
 from kgqa_hpc.kg.settings import GraphConfig

@@ -25,7 +25,7 @@ from kgqa_hpc.config import load_config
 from kgqa_hpc.engines.engine import Request, Response
 from kgqa_hpc.engines.process import EngineProcess
 from kgqa_hpc.runs import open_run
-from kgqa_hpc.status import load_totals, survey
+from kgqa_hpc.status.snapshot import load_totals, survey
 from kgqa_hpc.store.run_folder import RunFolder
 from kgqa_hpc.trials.bench import GpuWatch, bench
 from kgqa_hpc.trials.preview import prompts_of

@@ -125,7 +125,7 @@ def publish(
 
     from kgqa_hpc.dataset import publish as room
     from kgqa_hpc.dataset.files import open_folder
-    from kgqa_hpc.status import dataset_is_older, survey
+    from kgqa_hpc.status.snapshot import dataset_is_older, survey
 
     done = room.publish(open_folder(run), folder, to or [])
     if dataset_is_older(RunFolder.open(run), survey(run)):

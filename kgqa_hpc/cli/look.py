@@ -54,7 +54,7 @@ def list_(
     as_json: AsJson = False,
 ) -> None:
     """List the entries of a registry; with NAME, the keys and columns of one."""
-    from kgqa_hpc.config import keys_of
+    from kgqa_hpc.config.files import keys_of
 
     for file in plugin or ():
         load_plugin_file(file.resolve())
@@ -125,7 +125,7 @@ def config(
     schema: Annotated[bool, Option("--schema", help="Print the JSON Schema of a configuration.")] = False,
 ) -> None:
     """Print the JSON Schema of a configuration, for editors."""
-    from kgqa_hpc.config import SCHEMA_FILE, json_schema
+    from kgqa_hpc.config.files import SCHEMA_FILE, json_schema
 
     if not schema:
         raise InputError(
@@ -142,8 +142,8 @@ def ls(
     as_json: AsJson = False,
 ) -> None:
     """List the runs below a folder."""
-    from kgqa_hpc.status import runs_below
     from kgqa_hpc.status.render import render_runs
+    from kgqa_hpc.status.snapshot import runs_below
 
     rows = runs_below(folder)
     print_result(rows, render_runs(rows, folder), as_json)
@@ -156,7 +156,7 @@ def clean(
     as_json: AsJson = False,
 ) -> None:
     """Delete logs, leases, quarantined files and status of an idle run."""
-    from kgqa_hpc import status as room
+    from kgqa_hpc.status import snapshot as room
 
     parts = room.leftovers(run)
     if yes:

@@ -35,13 +35,13 @@ def init(
 ) -> None:
     """Check a configuration and create the run folder; or write an example."""
     if example is not None:
-        from kgqa_hpc.config import write_example
+        from kgqa_hpc.config.files import write_example
 
         write_example(example, config)
         print(config)
         return
     if plugin is not None:
-        from kgqa_hpc.config import write_plugin
+        from kgqa_hpc.config.files import write_plugin
 
         say("\n".join(map(str, write_plugin(plugin, config))))
         return
@@ -140,7 +140,7 @@ def requeue(
 ) -> None:
     """For batch scripts: print a mark of the progress; with --since, decide whether to requeue."""
     from kgqa_hpc.cluster import submit as room
-    from kgqa_hpc.status import survey
+    from kgqa_hpc.status.snapshot import survey
 
     if since is None:
         say(room.progress_mark(survey(run)))

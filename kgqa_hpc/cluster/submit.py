@@ -18,7 +18,7 @@ from typing import Any, Literal
 
 from kgqa_hpc.cluster.slurm import WARNING, Job, Resources, jobs_of, parameters, record_job, script
 from kgqa_hpc.errors import InputError, StoppedEarly
-from kgqa_hpc.status import survey
+from kgqa_hpc.status.snapshot import survey
 from kgqa_hpc.store.run_folder import RunFolder
 
 Cluster = Literal["slurm", "local"]

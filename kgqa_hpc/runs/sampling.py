@@ -17,8 +17,9 @@ from kgqa_hpc.anchors.family import gathered
 from kgqa_hpc.config import GraphConfig, RunConfig
 from kgqa_hpc.config.variants import share_anchors
 from kgqa_hpc.errors import ExtensionError, InputError
-from kgqa_hpc.runs import alone, fingerprint, kept_prompts, open_for_work, open_run
+from kgqa_hpc.runs import fingerprint, kept_prompts, open_for_work, open_run
 from kgqa_hpc.runs.chain import kind_of
+from kgqa_hpc.runs.open import alone
 from kgqa_hpc.runs.trust import require_agreed
 from kgqa_hpc.steps import STEPS
 from kgqa_hpc.steps.variants import with_variants

@@ -18,8 +18,8 @@ from kgqa_hpc.config import RunConfig
 from kgqa_hpc.engines.engine import Price
 from kgqa_hpc.errors import InputError
 from kgqa_hpc.runs import chain, open_run
-from kgqa_hpc.status import Status, survey
 from kgqa_hpc.status.log_files import DAY
+from kgqa_hpc.status.snapshot import Status, survey
 from kgqa_hpc.store import queue, sealed, shards
 from kgqa_hpc.store.run_folder import RunFolder
 from kgqa_hpc.text.plain_text import about, duration, shell_word

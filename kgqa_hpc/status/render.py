@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from kgqa_hpc.engines.engine import LOAD
-from kgqa_hpc.status import VERDICTS, Status
 from kgqa_hpc.status.pass_totals import acceptance_words
+from kgqa_hpc.status.snapshot import VERDICTS, Status
 from kgqa_hpc.text.plain_text import about, duration, plain
 
 WATCH_EVERY = 5.0  # s

@@ -17,7 +17,8 @@ from dataclasses import asdict
 
 from kgqa_hpc.cluster import slurm
 from kgqa_hpc.errors import CorruptFile, MissingFile, StoppedEarly, StoreError
-from kgqa_hpc.status import Status, compose, load_totals, log_files, pass_totals, render, survey, to_document
+from kgqa_hpc.status import log_files, pass_totals, render
+from kgqa_hpc.status.snapshot import Status, compose, load_totals, survey, to_document
 from kgqa_hpc.store import atomic, canonical, cleanup, queue
 from kgqa_hpc.store.lease import Lease, Leases
 from kgqa_hpc.store.partition import ShardsManifest, partition

@@ -17,7 +17,7 @@ from kgqa_hpc.cluster.ranks import (
 )
 from kgqa_hpc.config import load_config
 from kgqa_hpc.errors import ConfigError
-from kgqa_hpc.work import _gpus_per_worker
+from kgqa_hpc.work.run import _gpus_per_worker
 
 
 def variables(text: str) -> dict[str, str]:

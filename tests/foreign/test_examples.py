@@ -21,7 +21,7 @@ from kgqa_hpc.engines.openai.chat_api import ChatApi
 from kgqa_hpc.engines.openai.replies import Trouble
 from kgqa_hpc.engines.openai.settings import OpenAISettings
 from kgqa_hpc.errors import StoreError
-from kgqa_hpc.status import survey
+from kgqa_hpc.status.snapshot import survey
 from kgqa_hpc.steps.answer_json import Unparseable, parse_json
 from kgqa_hpc.store.fingerprint import ResultOrigin
 from kgqa_hpc.store.partition import partition, read_shards_manifest

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from PIL import Image
 
-from kgqa_hpc.report import write_report
+from kgqa_hpc.report.page import write_report
 from tests.dataset.conftest import edit_counts, edit_records
 from tests.runs import synthetic
 

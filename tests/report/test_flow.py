@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from kgqa_hpc.dataset.merge import merge
-from kgqa_hpc.report import write_report
+from kgqa_hpc.report.page import write_report
 from kgqa_hpc.report.pictures import CUT, DOWN, REASONS, STAGES, bands, flow
 from tests.dataset.test_open_items import finish_with_lists
 

@@ -17,8 +17,9 @@ from kgqa_hpc.drawing import many_nodes
 from kgqa_hpc.intervals import wilson
 from kgqa_hpc.kg.describe import NameLengths, Profile, Profiles, dump_profiles, profile, read_profiles
 from kgqa_hpc.kg.file import read_graph
-from kgqa_hpc.report import findings, pictures, write_report
+from kgqa_hpc.report import findings, pictures
 from kgqa_hpc.report.findings import count_nodes
+from kgqa_hpc.report.page import write_report
 from kgqa_hpc.report.pictures import covered_graph, graph_figures, group_drawing
 from tests.families.conftest import as_tables, random_graph, sampled
 

@@ -15,8 +15,8 @@ import pytest
 from scipy.stats import spearmanr
 
 from kgqa_hpc.errors import AccountingError, InputError
-from kgqa_hpc.report import _ranks, write_report
 from kgqa_hpc.report.findings import read_findings
+from kgqa_hpc.report.page import _ranks, write_report
 from kgqa_hpc.store.run_folder import RunFolder
 from tests.dataset.conftest import edit_counts, edit_records, records_of, seal
 from tests.runs import synthetic

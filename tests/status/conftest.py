@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from kgqa_hpc.status import VERDICTS, Status, survey
+from kgqa_hpc.status.snapshot import VERDICTS, Status, survey
 from kgqa_hpc.store.partition import partition
 from kgqa_hpc.store.run_folder import RunFolder
 from kgqa_hpc.store.shards import write_result

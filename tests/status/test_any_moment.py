@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from kgqa_hpc.dataset.merge import merge
-from kgqa_hpc.status import survey
+from kgqa_hpc.status.snapshot import survey
 from kgqa_hpc.store.run_folder import RunFolder
 from tests.runs import make_run
 from tests.status.conftest import checked

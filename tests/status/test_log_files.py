@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 from kgqa_hpc.stages import STAGES, standing
-from kgqa_hpc.status import survey
 from kgqa_hpc.status.log_files import (
     ALIVE,
     HISTORY,
@@ -21,6 +20,7 @@ from kgqa_hpc.status.log_files import (
     write_state,
 )
 from kgqa_hpc.status.render import render
+from kgqa_hpc.status.snapshot import survey
 from kgqa_hpc.store.partition import partition, read_shards_manifest
 from kgqa_hpc.store.run_folder import RunFolder
 from tests.runs import make_run

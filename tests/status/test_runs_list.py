@@ -10,8 +10,8 @@ import pytest
 
 from kgqa_hpc import status
 from kgqa_hpc.errors import InputError
-from kgqa_hpc.status import clean, leftovers, runs_below
 from kgqa_hpc.status.render import render_runs
+from kgqa_hpc.status.snapshot import clean, leftovers, runs_below
 from kgqa_hpc.store.run_folder import RunFolder
 from tests.command import kgqa
 from tests.runs import make_run

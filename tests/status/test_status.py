@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from kgqa_hpc.cluster import slurm
-from kgqa_hpc.status import compose, load_totals, survey, to_document
 from kgqa_hpc.status.log_files import write_state
 from kgqa_hpc.status.pass_totals import PassTotals, acceptance_words
 from kgqa_hpc.status.render import WATCH_EVERY, metrics, render, watch
+from kgqa_hpc.status.snapshot import compose, load_totals, survey, to_document
 from kgqa_hpc.store.journal import Journal, remove_journals
 from kgqa_hpc.store.partition import partition, read_shards_manifest, shard_name
 from kgqa_hpc.store.run_folder import RunFolder

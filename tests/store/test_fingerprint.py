@@ -12,7 +12,7 @@ from kgqa_hpc.config import parse_config
 from kgqa_hpc.engines.registry import operational
 from kgqa_hpc.errors import CorruptFile, FingerprintMismatch, InputError
 from kgqa_hpc.runs import fingerprint as fingerprint_of
-from kgqa_hpc.status import survey
+from kgqa_hpc.status.snapshot import survey
 from kgqa_hpc.store import fingerprint as module
 from kgqa_hpc.store.fingerprint import anchors_origin, keeps_own, pass_digest, require_same
 from kgqa_hpc.store.partition import partition

@@ -21,7 +21,7 @@ from kgqa_hpc.errors import KgqaError
 from kgqa_hpc.runs import fingerprint
 from kgqa_hpc.store.run_folder import RunFolder
 from kgqa_hpc.store.shards import read_result
-from kgqa_hpc.work import run_command
+from kgqa_hpc.work.run import run_command
 from tests.command import environment, kgqa
 from tests.disk_watch import watch
 from tests.waiting import wait_for

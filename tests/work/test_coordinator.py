@@ -11,7 +11,7 @@ import pytest
 from kgqa_hpc.cluster.stop import Stop
 from kgqa_hpc.config import RunConfig
 from kgqa_hpc.runs import open_run
-from kgqa_hpc.status import survey
+from kgqa_hpc.status.snapshot import survey
 from kgqa_hpc.store.journal import Journal
 from kgqa_hpc.store.lease import Heartbeat, Leases
 from kgqa_hpc.store.partition import partition, read_shards_manifest

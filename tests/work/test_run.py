@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from kgqa_hpc.errors import InputError
-from kgqa_hpc.status import survey
+from kgqa_hpc.status.snapshot import survey
 from kgqa_hpc.store.run_folder import RunFolder
-from kgqa_hpc.work import run_command
+from kgqa_hpc.work.run import run_command
 from tests.runs import make_run
 from tests.store.conftest import flip
 from tests.work.rig import Nursery, answers_made, answers_used, events, reconfigure, records, result_files

@@ -11,7 +11,7 @@ from kgqa_hpc.config import parse_config
 from kgqa_hpc.engines.engine import Price
 from kgqa_hpc.errors import InputError
 from kgqa_hpc.status.log_files import note_progress
-from kgqa_hpc.work import Spending
+from kgqa_hpc.work.run import Spending
 from tests.command import kgqa
 from tests.runs import anchors, make_run, new_run
 from tests.work.rig import reconfigure
