@@ -18,11 +18,9 @@ from pydantic.json_schema import models_json_schema
 from pydantic_core import PydanticUndefined
 
 from kgqa_hpc.anchors import KINDS
-from kgqa_hpc.config.run_config import RunConfig, decision_of, parse_config
-from kgqa_hpc.config.sections import PassConfig, PromptConfig, RuntimeConfig
+from kgqa_hpc.config.run_config import RunConfig, parse_config
 from kgqa_hpc.engines.registry import ENGINES
 from kgqa_hpc.errors import ConfigError, InputError
-from kgqa_hpc.kg.settings import GraphConfig
 from kgqa_hpc.kg.sources import SOURCES
 from kgqa_hpc.prompts.files import shipped_prompts
 from kgqa_hpc.registry import Registry, did_you_mean, first_paragraph
@@ -31,18 +29,6 @@ from kgqa_hpc.steps import STEPS
 from kgqa_hpc.store.atomic import make_folder, write_file
 from kgqa_hpc.store.yaml_file import load_yaml
 from kgqa_hpc.text.plain_text import shell_word
-
-__all__ = [
-    "GraphConfig",
-    "PassConfig",
-    "PromptConfig",
-    "RunConfig",
-    "RuntimeConfig",
-    "decision_of",
-    "parse_config",
-]
-__all__ += ["SCHEMA_FILE", "examples", "json_schema", "keys_of", "load_config", "plain_config"]
-__all__ += ["write_example", "write_plugin"]
 
 SCHEMA_FILE = "kgqa.schema.json"
 Schema = dict[str, Any]
