@@ -26,7 +26,7 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         if name.startswith(("OMPI_", "PMI", "SLURM", "APPTAINER", "SINGULARITY", "KGQA_", "CUDA_")):
             monkeypatch.delenv(name)
     monkeypatch.setenv("PATH", str(tmp_path / "bin"))
-    monkeypatch.setattr("kgqa_hpc.doctor.LOOK_LIMIT_S", LIMIT)
+    monkeypatch.setattr("kgqa_hpc.doctor.gpu.LOOK_LIMIT_S", LIMIT)
     return tmp_path
 
 
@@ -191,11 +191,13 @@ def test_asked_for_a_gpu_where_there_is_none_it_says_so_in_one_line_and_fails(tm
 def test_a_card_whose_first_kernel_does_not_run_is_a_failure_and_no_model_is_tried(
     kernel: str, limit: float, words: str, machine: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    from kgqa_hpc.doctor import gpu
+
     program(machine, "nvidia-smi", "echo 'GPU 0: NVIDIA H100 (UUID: GPU-0)'")
-    monkeypatch.setattr(doctor, "_KERNEL", kernel)
-    monkeypatch.setattr(doctor, "KERNEL_LIMIT_S", limit)
-    monkeypatch.setattr(doctor, "tiny_model", None)
-    (check,) = doctor.gpu_checks()
+    monkeypatch.setattr(gpu, "_KERNEL", kernel)
+    monkeypatch.setattr(gpu, "KERNEL_LIMIT_S", limit)
+    monkeypatch.setattr(gpu, "tiny_model", None)
+    (check,) = gpu.gpu_checks()
     assert (check.name, check.ok, check.needed) == ("gpu kernel", False, True)
     assert words in check.detail
     assert check.fix
@@ -204,10 +206,12 @@ def test_a_card_whose_first_kernel_does_not_run_is_a_failure_and_no_model_is_tri
 def test_on_a_card_each_backend_and_two_cards_are_tried_and_what_fails_is_a_failure(
     machine: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    from kgqa_hpc.doctor import gpu
+
     program(machine, "nvidia-smi", "echo 'GPU 0: NVIDIA H100 (UUID: GPU-0)'")
-    monkeypatch.setattr(doctor, "_KERNEL", "print('2 x NVIDIA H100, CUDA 13.0')")
-    monkeypatch.setattr(doctor, "tiny_model", lambda folder: folder)
-    checks = doctor.gpu_checks()
+    monkeypatch.setattr(gpu, "_KERNEL", "print('2 x NVIDIA H100, CUDA 13.0')")
+    monkeypatch.setattr(gpu, "tiny_model", lambda folder: folder)
+    checks = gpu.gpu_checks()
     assert [c.name for c in checks] == ["gpu kernel", "gpu turbomind", "gpu pytorch", "gpu tp 2"]
     assert [c.ok for c in checks] == [True, False, False, False]  # there is no such model
     assert doctor.exit_code(checks) == 1

@@ -263,7 +263,9 @@ def doctor(
 
     checks = room.diagnose()
     if gpu:
-        checks += room.gpu_checks()
+        from kgqa_hpc.doctor.gpu import gpu_checks
+
+        checks += gpu_checks()
     print_result([asdict(check) for check in checks], room.render(checks), as_json)
     raise typer.Exit(room.exit_code(checks))
 

@@ -23,7 +23,7 @@ from lmdeploy.messages import EngineOutput, RequestMetrics, ResponseType, Schedu
 from lmdeploy.serve.core import AsyncEngine
 from lmdeploy.tokenizer import Tokenizer
 
-from kgqa_hpc.doctor import tiny_model
+from kgqa_hpc.doctor.gpu import tiny_model
 from kgqa_hpc.engines.engine import Request
 from kgqa_hpc.engines.lmdeploy import LmdeployEngine
 from kgqa_hpc.engines.lmdeploy_loading import LmdeploySettings
