@@ -1,6 +1,6 @@
 """The interface of an engine: a class with settings that returns one response per request, in order of completion.
 
-An engine is one file (or folder) and one entry in the registry (engines/registry.py); a package of the user's
+An engine is one file (or folder) and one entry in the registry (engines/__init__.py); a package of the user's
 own adds one by an entry point `kgqa_hpc.engines`:
 
     class EchoEngine:

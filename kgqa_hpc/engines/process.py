@@ -22,10 +22,10 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, NoReturn, Self
 
+from kgqa_hpc.engines import ENGINES
 from kgqa_hpc.engines.child import frame, read_frames
 from kgqa_hpc.engines.clean import Redactor, exit_words, one_line
 from kgqa_hpc.engines.engine import LOAD, SEE_LOG, EngineInfo, EngineSettings, Request, Response, ServerLoad
-from kgqa_hpc.engines.registry import ENGINES
 from kgqa_hpc.errors import EngineDied, InputError, KgqaError
 from kgqa_hpc.store.atomic import open_append
 

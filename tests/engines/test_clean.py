@@ -12,10 +12,10 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from kgqa_hpc.engines import parse_engine
 from kgqa_hpc.engines.clean import MASK, Redactor, exit_words, one_line, without_node
 from kgqa_hpc.engines.engine import EngineSettings, Response
 from kgqa_hpc.engines.process import EngineProcess
-from kgqa_hpc.engines.registry import parse_engine
 from kgqa_hpc.errors import EngineConfigError
 from tests import chat_program
 from tests.engines.asking import user
