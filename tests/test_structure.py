@@ -32,7 +32,7 @@ MAY_KNOW = {
     "kg": {"store"},
     "graphlets": {"drawing", "kg"},
     "engines": {"store"},
-    "prompts": {"store"},
+    "prompts": {"engines", "store"},
     "anchors": {"graphlets", "kg", "prompts", "store"},
     "compile_kernels": {"anchors", "graphlets", "kg"},
     "steps": {"anchors", "engines", "prompts"},

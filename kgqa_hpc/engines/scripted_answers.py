@@ -13,8 +13,7 @@ from typing import Any, TypeVar
 
 import orjson
 
-from kgqa_hpc.engines.grammar import STRING_LIMIT, Schema, array_bounds
-from kgqa_hpc.text.text_form import TextForm, read_form, reply_form
+from kgqa_hpc.engines.grammar import STRING_LIMIT, Schema, TextForm, array_bounds, read_form, reply_form
 
 T = TypeVar("T")
 
