@@ -24,14 +24,24 @@ from typing import Any, NoReturn, Self
 
 from kgqa_hpc.engines import ENGINES
 from kgqa_hpc.engines.child import frame, read_frames
-from kgqa_hpc.engines.clean import Redactor, exit_words, one_line
-from kgqa_hpc.engines.engine import LOAD, SEE_LOG, EngineInfo, EngineSettings, Request, Response, ServerLoad
+from kgqa_hpc.engines.engine import (
+    LOAD,
+    SEE_LOG,
+    EngineInfo,
+    EngineSettings,
+    Redactor,
+    Request,
+    Response,
+    ServerLoad,
+    one_line,
+)
 from kgqa_hpc.errors import EngineDied, InputError, KgqaError
 from kgqa_hpc.store.atomic import open_append
 
 START_LIMIT_S = 3600.0  # a 70B model from a cold parallel file system takes minutes, not an hour
 CLOSE_GRACE_S = 20.0
 LOG_GRACE_S = 2.0  # for the last output to reach the log
+LOOKS, PAUSE_S = 500, 0.01  # attempts to read the exit status of a child
 LOOK_EVERY_S = 0.2  # s between two checks for a stop while the engine starts or checks schemas
 
 
@@ -48,6 +58,22 @@ def trial_log() -> Iterator[Path]:
     finally:
         if not needed:
             shutil.rmtree(folder)
+
+
+def exit_words(pid: int) -> str:
+    """The exit status of a child in words, without reaping it: its process group must not be reused before it
+    is killed.
+
+    Counts attempts instead of seconds: if both processes were suspended, the child still gets its time to end.
+    """
+    for _ in range(LOOKS):
+        state = os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT | os.WNOHANG)
+        if state is not None:
+            if state.si_code in (os.CLD_KILLED, os.CLD_DUMPED):
+                return f"killed by {signal.Signals(state.si_status).name}"
+            return f"exit code {state.si_status}"
+        time.sleep(PAUSE_S)
+    return ""
 
 
 class EngineProcess:
@@ -98,11 +124,6 @@ class EngineProcess:
     def server_load(self) -> ServerLoad:
         """Counts of server failures of this engine and of earlier ones."""
         return {name: self._load[name] + self._load_before[name] for name in LOAD}
-
-    @property
-    def pid(self) -> int | None:
-        """The child's process id, None when there is none."""
-        return self._process.pid if self._process else None
 
     def start(self, stop: Callable[[], bool] = lambda: False) -> EngineInfo:
         """Start the child and wait until its model is loaded.

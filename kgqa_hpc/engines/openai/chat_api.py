@@ -24,8 +24,7 @@ from urllib.parse import urlsplit, urlunsplit
 
 import orjson
 
-from kgqa_hpc.engines.clean import Redactor, one_line
-from kgqa_hpc.engines.engine import Request, Response
+from kgqa_hpc.engines.engine import Redactor, Request, Response, one_line
 from kgqa_hpc.engines.grammar import Schema, as_sent, ebnf, remembered, structural_tag
 from kgqa_hpc.engines.openai import replies
 from kgqa_hpc.engines.openai.replies import Dialect, Trouble

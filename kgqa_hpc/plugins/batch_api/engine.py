@@ -15,8 +15,7 @@ import orjson
 from pydantic import Field, model_validator
 
 from kgqa_hpc import __version__
-from kgqa_hpc.engines.clean import one_line
-from kgqa_hpc.engines.engine import EngineInfo, Request, Response
+from kgqa_hpc.engines.engine import EngineInfo, Request, Response, one_line
 from kgqa_hpc.engines.mailbox import Mailbox
 from kgqa_hpc.engines.openai.agreement import FOREIGN_PATIENCE_S, PROBE_SCHEMA, Agreement, ask_once
 from kgqa_hpc.engines.openai.chat_api import ChatApi
