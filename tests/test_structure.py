@@ -33,7 +33,7 @@ MAY_KNOW = {
     "graphlets": {"drawing", "kg"},
     "engines": {"store"},
     "prompts": {"engines", "store"},
-    "anchors": {"graphlets", "kg", "prompts", "store"},
+    "anchors": {"graphlets", "kg", "store"},
     "compile_kernels": {"anchors", "graphlets", "kg"},
     "steps": {"anchors", "engines", "prompts"},
     "config": {"anchors", "engines", "kg", "prompts", "steps", "store"},

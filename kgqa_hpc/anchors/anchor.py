@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from kgqa_hpc.anchors.names import named
 from kgqa_hpc.columns import Column
 from kgqa_hpc.kg.relations import Node, Relation
-from kgqa_hpc.prompts.safe_text import clean_name, clean_type
 from kgqa_hpc.settings import KindSettings
+from kgqa_hpc.text.plain_text import clean_name, clean_type
 
 if TYPE_CHECKING:
     from kgqa_hpc.kg.reduce import AnswerGraph

@@ -32,8 +32,8 @@ from kgqa_hpc.anchors.family import (
 )
 from kgqa_hpc.columns import Column
 from kgqa_hpc.errors import EmptyGraphError
-from kgqa_hpc.prompts.safe_text import clean_name, clean_type
 from kgqa_hpc.settings import KindSettings
+from kgqa_hpc.text.plain_text import clean_name, clean_type
 
 if TYPE_CHECKING:
     from kgqa_hpc.anchors.routes import Incidence, Routes

@@ -43,8 +43,8 @@ from kgqa_hpc.plugins.gasl.language import (
     Word,
     conjuncts,
 )
-from kgqa_hpc.prompts.safe_text import clean_lines, clean_name
 from kgqa_hpc.settings import KindSettings, Settings
+from kgqa_hpc.text.plain_text import clean_lines, clean_name
 
 ENTITY = "<entity>"  # placeholder for the id of the drawn node in a script
 ANSWER = "answer"
