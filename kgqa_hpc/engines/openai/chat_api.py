@@ -26,11 +26,11 @@ import orjson
 
 from kgqa_hpc.engines.engine import Redactor, Request, Response, one_line
 from kgqa_hpc.engines.grammar import Schema, as_sent, ebnf, remembered, structural_tag
+from kgqa_hpc.engines.http import PASSING
 from kgqa_hpc.engines.openai import replies
 from kgqa_hpc.engines.openai.replies import Dialect, Trouble
 from kgqa_hpc.engines.openai.settings import ChatSettings
 from kgqa_hpc.errors import EngineConfigError
-from kgqa_hpc.text.services import PASSING
 from kgqa_hpc.text.streams import parse_json
 
 if TYPE_CHECKING:
