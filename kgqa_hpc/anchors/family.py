@@ -1,5 +1,5 @@
-"""What all question families share: ids and random order by content, difficulty, rules for the wording, distractors,
-and SPARQL 1.1 and Cypher queries that return a question's answers on the exported graph (`kgqa kg export`).
+"""Parts that all question families share: ids and random order by content, difficulty, rules for the wording,
+distractors, and queries in SPARQL 1.1 and Cypher for a question's answers on the exported graph (`kgqa kg export`).
 
 A query states a start node, a chain of relations with directions and types, and that no node repeats. It requires names
 only if the graph has nodes without a name, which are no answers.
@@ -141,9 +141,9 @@ class Distractors:
     """Draws wrong options from the graph on which answers are computed.
 
     They are nodes of the answer's type and of similar degree that are no neighbours of the subject. Neighbours of the
-    answer are excluded too, because a more general or more specific term is often correct as well; and nodes that are
-    called like any of these, up to case and hyphens. `every_edge` are the same nodes with all edges that make
-    neighbours; by default those of `graph`.
+    answer are excluded too, because a more general or more specific term is often correct as well; so are nodes with
+    the name of an excluded node, ignoring case and hyphens. `every_edge` holds the same nodes with all edges that count
+    as neighbours; default: `graph`.
     """
 
     def __init__(

@@ -184,8 +184,8 @@ def require_room(base: Path, size: int) -> None:
 def read_once(folder: Path) -> None:
     """Read the model's files into the node's page cache, by the first process that loads it; the others wait.
 
-    A model larger than the memory is not read: its first files would be evicted before they are loaded. Nor is any
-    model read where another user owns the folder of the locks.
+    A model larger than the memory is not read: its first files would be evicted before they are loaded. Nothing is read
+    either if another user owns the folder of the locks.
     """
     parts = model_parts(folder)
     with suppress(EngineConfigError):

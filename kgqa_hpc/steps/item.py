@@ -184,7 +184,7 @@ def checked(
     """Check an outcome and store its columns in the item; a value that does not fit its column fails the item.
 
     `before`: names of the item's annotations before the step; `entry`: the step's name in messages. Raises
-    ExtensionError for any other return value than an outcome.
+    ExtensionError for a return value that is no outcome.
     """
     cure = ""
     if not isinstance(outcome, Outcome):

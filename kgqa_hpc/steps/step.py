@@ -103,7 +103,7 @@ class Step:
         raise TypeError(f"step {self.name} does not say what an answer means")
 
     def kept_text(self, text: str) -> str:
-        """The text of an answer as the trace keeps it; by default the whole text."""
+        """The part of an answer's text that the trace stores; by default the whole text."""
         return text
 
     def restore(self, item: Item, output: Mapping[str, Any]) -> None:
