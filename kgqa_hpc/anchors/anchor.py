@@ -100,8 +100,8 @@ class Tools:
 class Drawn:
     """The result of drawing.
 
-    `anchors` are in a seeded order of which every prefix is a random sample. `totals` are the numbers of all
-    candidates by group, where known. `files` are written to RUN/stats, `notes` are printed.
+    `anchors` are in a seeded order; every prefix of it is a random sample. `totals` are the numbers of all candidates
+    by group, where known. `files` are written to RUN/stats, `notes` are printed.
     """
 
     anchors: Iterable[Anchor]

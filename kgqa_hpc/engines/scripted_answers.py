@@ -94,7 +94,7 @@ class Draw:
         return low + (high - low + 1) * thirds // 3070
 
     def choose(self, options: Sequence[T]) -> T:
-        """One of `options`."""
+        """A random one of `options`."""
         return options[self.below(len(options))]
 
 
@@ -156,7 +156,7 @@ class _Writer:
         return next(self._verdicts) if kind == "boolean" else self._number(schema, key)
 
     def _array(self, schema: Schema, key: str) -> list[Any]:
-        """Values of which free texts are numbered at their ends where a short limit made two equal."""
+        """The values of a list; free texts that a short limit made equal get a number at the end."""
         items = schema["items"]
         low, high = array_bounds(schema)
         if items.get("type") == "object":

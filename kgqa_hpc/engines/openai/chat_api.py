@@ -236,7 +236,7 @@ class ChatApi:
         return self._session
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
-        """The result of `work`, in an event loop of its own, which closes the connections."""
+        """Run `work` in a new event loop, close the connections, and return its result."""
         with asyncio.Runner() as runner:
             try:
                 return runner.run(work)
