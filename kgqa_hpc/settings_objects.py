@@ -18,7 +18,7 @@ from typing import Any
 from pydantic import BaseModel, ValidationError
 
 from kgqa_hpc.anchors import KINDS
-from kgqa_hpc.engines.registry import ENGINES
+from kgqa_hpc.engines import ENGINES
 from kgqa_hpc.errors import ConfigError, FingerprintMismatch, InputError
 from kgqa_hpc.kg.sources import SOURCES
 from kgqa_hpc.settings import lines_of, section

@@ -1,7 +1,6 @@
-"""Texts as the package reads them: nesting of JSON, durations, Unicode's normal forms, forms of answers."""
+"""Texts as the package reads them: nesting of JSON, durations, Unicode's normal forms."""
 
 import json
-import re
 import unicodedata
 
 import orjson
@@ -11,7 +10,6 @@ from hypothesis import strategies as st
 
 from kgqa_hpc.text.plain_text import about, duration, normalized, parse_duration
 from kgqa_hpc.text.streams import DEEPEST, parse_json, too_deep
-from kgqa_hpc.text.text_form import LONGEST, TextForm, read_form
 from tests.foreign.watchdog import watched
 
 JSON = st.recursive(
@@ -85,58 +83,3 @@ def test_a_text_is_normalised_as_unicode_says(text: str, form: str) -> None:
 def test_a_million_accents_on_one_letter_take_linear_time() -> None:
     with watched():
         assert len(normalized("NFKC", "a" + "\u0301\u0316" * 500_000)) == 1_000_000
-
-
-PATTERNS = [
-    "^(Which|What|How) [^?]*[?]$",
-    "^In (which|what) .+\\?$",
-    "^.*[.!]$",
-    "^(.|\\n)*[.!?…]$",
-    '^(?:A|B \\(c\\))[^\\n"\\\\\\-\\]]+$',
-    "^¿.*\\?$",
-    "^[^/\\^b]*$",
-]
-TEXTS = st.one_of(
-    st.text('AB(c) Which?.!…\n"\\-/^]b¿', max_size=12),
-    st.sampled_from(["Which ", "In which ", "A", "B (c)", "¿"]).flatmap(
-        lambda begin: st.text('ab?.!\n"\\/', max_size=6).map(lambda rest: begin + rest)
-    ),
-)
-
-
-@pytest.mark.parametrize("pattern", PATTERNS)
-@given(text=TEXTS)
-def test_a_form_holds_for_the_texts_that_its_pattern_matches(pattern: str, text: str) -> None:
-    assert read_form(pattern).holds(text) == (re.fullmatch(pattern.rstrip("$"), text) is not None)
-
-
-def test_a_form_says_how_it_begins_and_ends() -> None:
-    assert read_form("^(Which|In which) [^?]+[?]$") == TextForm(("Which ", "In which "), "?", 1, "?")
-    assert read_form("^(Which|In which) [^?]+[?]$").room == len("In which ") + 2
-
-
-OTHERS = [
-    "a+",
-    ".*[?]",
-    "^(.*)*$",
-    "^(a|)b.*$",
-    "^(Which|What)(ever)? .*$",
-    "^[A-Z].*$",
-    "^[^a-z]*$",
-    "^\\w*$",
-]
-OTHERS += [
-    "^.{3,9}$",
-    '^Say "(a|b)".*$',
-    "^.*[?]$\n",
-    "^(a).*(b).*$",
-    f"^{'a' * LONGEST}.*$",
-    f"^{'(' * 200}.*$",
-]
-
-
-@pytest.mark.parametrize("pattern", [*OTHERS, "^.*[\\n]$"])
-def test_any_other_pattern_is_refused_in_one_line(pattern: str) -> None:
-    with pytest.raises(ValueError, match="pattern") as caught:
-        read_form(pattern)
-    assert "\n" not in str(caught.value)

@@ -11,7 +11,7 @@ import typer
 
 from kgqa_hpc.cli import app
 from kgqa_hpc.config import parse_config
-from kgqa_hpc.engines.registry import ENGINES
+from kgqa_hpc.engines import ENGINES
 from kgqa_hpc.errors import InputError
 from kgqa_hpc.runs import add_pass, create_run, fingerprint, kept_prompts
 from kgqa_hpc.runs.trust import effects, require_agreed, shown

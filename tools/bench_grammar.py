@@ -26,8 +26,7 @@ from typing import Any, NoReturn
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
-from kgqa_hpc.engines.grammar import structural_tag
-from kgqa_hpc.text.text_form import read_form
+from kgqa_hpc.engines.grammar import read_form, structural_tag
 
 PROMPTS = ROOT / "prompts"
 OTHER_PYTHON = ROOT / os.environ.get("VENV_LMDEPLOY", ".venv-lmdeploy") / "bin" / "python"

@@ -15,7 +15,7 @@ from kgqa_hpc.anchors import KINDS
 from kgqa_hpc.config import PassConfig, PromptConfig, RunConfig, RuntimeConfig
 from kgqa_hpc.config.files import keys_of
 from kgqa_hpc.config.sections import DatasetConfig, Target
-from kgqa_hpc.engines.registry import ENGINES
+from kgqa_hpc.engines import ENGINES
 from kgqa_hpc.kg.settings import GraphConfig
 from kgqa_hpc.kg.sources import SOURCES
 from kgqa_hpc.registry import Registry, first_paragraph

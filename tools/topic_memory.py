@@ -26,9 +26,9 @@ import orjson
 from kgqa_hpc.anchors.anchor import Anchor, Source, Tools
 from kgqa_hpc.anchors.names import named
 from kgqa_hpc.config import RunConfig, load_config, parse_config
+from kgqa_hpc.engines import ENGINES
 from kgqa_hpc.engines.engine import Request, Response
 from kgqa_hpc.engines.mailbox import Mailbox
-from kgqa_hpc.engines.registry import ENGINES
 from kgqa_hpc.kg.graph import KnowledgeGraph
 from kgqa_hpc.kg.reduce import reduce_to
 from kgqa_hpc.kg.settings import load_graph

@@ -23,7 +23,7 @@ import h5py
 import numpy as np
 
 from kgqa_hpc.config import RunConfig, parse_config
-from kgqa_hpc.engines.registry import operational
+from kgqa_hpc.engines import operational
 from kgqa_hpc.errors import CorruptFile, InputError, KgqaError
 from kgqa_hpc.kg.file import write_graph
 from kgqa_hpc.kg.graph import KnowledgeGraph

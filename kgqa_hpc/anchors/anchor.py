@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from kgqa_hpc.anchors.names import named
 from kgqa_hpc.columns import Column
 from kgqa_hpc.kg.relations import Node, Relation
-from kgqa_hpc.prompts.safe_text import clean_name, clean_type
 from kgqa_hpc.settings import KindSettings
+from kgqa_hpc.text.plain_text import clean_name, clean_type
 
 if TYPE_CHECKING:
     from kgqa_hpc.kg.reduce import AnswerGraph
@@ -100,8 +100,8 @@ class Tools:
 class Drawn:
     """The result of drawing.
 
-    `anchors` are in a seeded order of which every prefix is a random sample. `totals` are the numbers of all
-    candidates by group, where known. `files` are written to RUN/stats, `notes` are printed.
+    `anchors` are in a seeded order; every prefix of it is a random sample. `totals` are the numbers of all candidates
+    by group, where known. `files` are written to RUN/stats, `notes` are printed.
     """
 
     anchors: Iterable[Anchor]
@@ -137,8 +137,11 @@ class AnchorKind:
         return graph_variables(anchor)
 
     def start(self, anchor: Anchor) -> dict[str, Any]:
-        """The fields (`gives`) with which an item of this anchor starts."""
-        return {}
+        """The fields with which an item of this anchor starts; by default the known answers, if `gives` names them."""
+        if "answers" not in self.gives:
+            return {}
+        answers = list(anchor.data["answers"])
+        return {"answer": "; ".join(answers), "answers": answers}
 
     def record(self, anchor: Anchor, fields: Mapping[str, Any]) -> dict[str, Any]:
         """The values of `columns` for the record of an anchor; `fields` are the item's other fields."""

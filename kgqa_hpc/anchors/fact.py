@@ -21,7 +21,6 @@ from kgqa_hpc.anchors.family import (
     CYPHER,
     DIFFICULTY,
     QUERY,
-    answer_fields,
     askable,
     chain_queries,
     content_id,
@@ -32,8 +31,8 @@ from kgqa_hpc.anchors.family import (
 )
 from kgqa_hpc.columns import Column
 from kgqa_hpc.errors import EmptyGraphError
-from kgqa_hpc.prompts.safe_text import clean_name, clean_type
 from kgqa_hpc.settings import KindSettings
+from kgqa_hpc.text.plain_text import clean_name, clean_type
 
 if TYPE_CHECKING:
     from kgqa_hpc.anchors.routes import Incidence, Routes
@@ -112,9 +111,6 @@ class FactAnchors(AnchorKind):
         words = {"relation": clean_name(data["relation"]), "asked": clean_type(data["asked"])}
         answers = [clean_name(answer) for answer in data["answers"]]
         return {**fields, "given": fields["nodes"][:1], **words, "out": data["out"], "answers": answers}
-
-    def start(self, anchor: Anchor) -> dict[str, Any]:
-        return answer_fields(anchor.data["answers"])
 
     def objection(self, anchor: Anchor, fields: Mapping[str, Any]) -> str | None:
         """An objection if the answers differ from the graph's, or the wording breaks a rule."""

@@ -1,5 +1,5 @@
-"""What all question families share: ids and random order by content, difficulty, rules for the wording, distractors,
-and SPARQL 1.1 and Cypher queries that return a question's answers on the exported graph (`kgqa kg export`).
+"""Parts that all question families share: ids and random order by content, difficulty, rules for the wording,
+distractors, and queries in SPARQL 1.1 and Cypher for a question's answers on the exported graph (`kgqa kg export`).
 
 A query states a start node, a chain of relations with directions and types, and that no node repeats. It requires names
 only if the graph has nodes without a name, which are no answers.
@@ -78,11 +78,6 @@ def difficulty(steps: int, nodes: int, degree: int) -> dict[str, Any]:
     return {"difficulty": level, "inference_steps": steps, "graph_nodes_used": nodes, "answer_degree": degree}
 
 
-def answer_fields(answers: Sequence[str]) -> dict[str, Any]:
-    """The initial fields of an item with known answers."""
-    return {"answer": "; ".join(answers), "answers": list(answers)}
-
-
 def in_turn(shares: list[Iterator[T]], number: int) -> Iterator[T]:
     """Take an item from each group in turn, up to `number` items."""
     rounds = chain.from_iterable(zip_longest(*shares))
@@ -146,9 +141,9 @@ class Distractors:
     """Draws wrong options from the graph on which answers are computed.
 
     They are nodes of the answer's type and of similar degree that are no neighbours of the subject. Neighbours of the
-    answer are excluded too, because a more general or more specific term is often correct as well; and nodes that are
-    called like any of these, up to case and hyphens. `every_edge` are the same nodes with all edges that make
-    neighbours; by default those of `graph`.
+    answer are excluded too, because a more general or more specific term is often correct as well; so are nodes with
+    the name of an excluded node, ignoring case and hyphens. `every_edge` holds the same nodes with all edges that count
+    as neighbours; default: `graph`.
     """
 
     def __init__(

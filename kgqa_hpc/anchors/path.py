@@ -21,7 +21,6 @@ from kgqa_hpc.anchors.family import (
     CYPHER,
     DIFFICULTY,
     QUERY,
-    answer_fields,
     askable,
     chain_queries,
     content_id,
@@ -32,9 +31,9 @@ from kgqa_hpc.anchors.family import (
 from kgqa_hpc.anchors.names import plain
 from kgqa_hpc.columns import Column
 from kgqa_hpc.errors import EmptyGraphError
-from kgqa_hpc.prompts.safe_text import clean_name, clean_type
 from kgqa_hpc.registry import Registry
 from kgqa_hpc.settings import KindSettings
+from kgqa_hpc.text.plain_text import clean_name, clean_type
 
 if TYPE_CHECKING:
     from kgqa_hpc.anchors.routes import Routes
@@ -188,9 +187,6 @@ class PathAnchors(AnchorKind):
             "answers": [clean_name(answer) for answer in anchor.data["answers"]],
             "asked": types[-1],
         }
-
-    def start(self, anchor: Anchor) -> dict[str, Any]:
-        return answer_fields(anchor.data["answers"])
 
     def objection(self, anchor: Anchor, fields: Mapping[str, Any]) -> str | None:
         """An objection if a step is no edge, the answers differ from the graph's, or the wording breaks a rule."""

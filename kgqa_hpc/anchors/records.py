@@ -20,10 +20,9 @@ from kgqa_hpc.anchors.family import Distractors, place, shared_names
 from kgqa_hpc.anchors.names import named
 from kgqa_hpc.columns import Column
 from kgqa_hpc.errors import InputError
-from kgqa_hpc.prompts.safe_text import TEXT_LENGTH, clean_text
 from kgqa_hpc.settings import KindSettings, later_key
 from kgqa_hpc.store.sums import require_whole
-from kgqa_hpc.text.plain_text import shell_word
+from kgqa_hpc.text.plain_text import TEXT_LENGTH, clean_text, shell_word
 from kgqa_hpc.text.streams import json_lines, open_bytes
 
 WRONG = 4  # wrong options of a question with options from the graph

@@ -33,7 +33,7 @@ _SCORES = ("bleu2", "bleu4", "rouge1", "rouge2", "rougeL", "meteor", "cider")
 _GROUPS = ("kinds", "steps", "engines", "sources", "exports", "rules", "metrics", "sections", "commands")
 # Modules that fill their registries at import.
 _MODULES = (
-    *("kgqa_hpc.anchors", "kgqa_hpc.steps.decision", "kgqa_hpc.engines.registry"),
+    *("kgqa_hpc.anchors", "kgqa_hpc.steps.decision", "kgqa_hpc.engines"),
     *("kgqa_hpc.kg.sources", "kgqa_hpc.dataset.exports"),
 )
 _DETAILS = ("adds", "needs", "gives", "answer")

@@ -19,7 +19,7 @@ from pydantic_core import PydanticUndefined
 
 from kgqa_hpc.anchors import KINDS
 from kgqa_hpc.config.run_config import RunConfig, parse_config
-from kgqa_hpc.engines.registry import ENGINES
+from kgqa_hpc.engines import ENGINES
 from kgqa_hpc.errors import ConfigError, InputError
 from kgqa_hpc.kg.sources import SOURCES
 from kgqa_hpc.prompts.files import shipped_prompts

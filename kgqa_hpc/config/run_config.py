@@ -22,7 +22,7 @@ from pydantic import (
 from kgqa_hpc.anchors import KINDS
 from kgqa_hpc.config.sections import DatasetConfig, PassConfig, PromptConfig, RuntimeConfig, Target
 from kgqa_hpc.config.variants import applied, asks, changes, with_alternatives, with_paths, with_step_defaults
-from kgqa_hpc.engines.registry import EngineConfig
+from kgqa_hpc.engines import EngineConfig
 from kgqa_hpc.errors import ConfigError
 from kgqa_hpc.kg.settings import GraphConfig, graph_config
 from kgqa_hpc.kg.sources import SOURCES

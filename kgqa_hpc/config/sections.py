@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, BeforeValidator, Field, SerializeAsAny, model_validator
 
-from kgqa_hpc.engines.registry import EngineConfig
+from kgqa_hpc.engines import EngineConfig
 from kgqa_hpc.prompts.files import DOMAIN
 from kgqa_hpc.settings import Name, Package, Settings, StepSettings, later_key, section
 from kgqa_hpc.steps import STEPS

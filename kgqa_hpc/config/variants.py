@@ -25,7 +25,7 @@ from pydantic import ValidationError
 
 from kgqa_hpc.anchors import KINDS
 from kgqa_hpc.config.sections import PromptConfig
-from kgqa_hpc.engines.registry import ENGINES
+from kgqa_hpc.engines import ENGINES
 from kgqa_hpc.errors import ConfigError
 from kgqa_hpc.registry import Registry
 from kgqa_hpc.settings import section

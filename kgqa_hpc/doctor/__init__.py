@@ -15,8 +15,8 @@ from typing import Literal
 from kgqa_hpc.anchors import KINDS
 from kgqa_hpc.dataset.exports import EXPORTS
 from kgqa_hpc.doctor.probes import MACHINE, Check, Fails, Probe, checked, run
+from kgqa_hpc.engines import ENGINES
 from kgqa_hpc.engines.engine import Readiness, installed
-from kgqa_hpc.engines.registry import ENGINES
 from kgqa_hpc.errors import InputError
 from kgqa_hpc.kg.sources import SOURCES
 from kgqa_hpc.registry import METRICS, REGISTRIES, SECTIONS, Registry

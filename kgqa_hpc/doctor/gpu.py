@@ -13,9 +13,9 @@ from functools import partial
 from pathlib import Path
 
 from kgqa_hpc.doctor.probes import Check, Fails, checked, gpu
+from kgqa_hpc.engines import parse_engine
 from kgqa_hpc.engines.engine import Request, Response
 from kgqa_hpc.engines.process import EngineProcess
-from kgqa_hpc.engines.registry import parse_engine
 from kgqa_hpc.errors import KgqaError
 
 LOOK_LIMIT_S = 10.0

@@ -30,10 +30,9 @@ from pathlib import Path
 from typing import Any, get_args
 
 from kgqa_hpc import errors
-from kgqa_hpc.engines.clean import Redactor, one_line
-from kgqa_hpc.engines.engine import LOAD, EngineInfo, Finish, Request, Response, count_of
+from kgqa_hpc.engines import ENGINES, Engine, parse_engine
+from kgqa_hpc.engines.engine import LOAD, EngineInfo, Finish, Redactor, Request, Response, count_of, one_line
 from kgqa_hpc.engines.mailbox import Mailbox
-from kgqa_hpc.engines.registry import ENGINES, Engine, parse_engine
 from kgqa_hpc.errors import ExtensionError, InputError
 from kgqa_hpc.registry import load_plugin_file
 from kgqa_hpc.store import canonical

@@ -1,9 +1,9 @@
 """The embedded engine: llama.cpp on the CPU; it works on every machine, with a model from PyPI.
 
 With one slot, a request gives the same text after any earlier requests. A token that is evaluated alone is rounded
-differently than in a batch, so the prefix cache must not depend on earlier requests: a slot of its own keeps each
-system message evaluated and is reset to exactly that prefix before each request. The instructions are evaluated once,
-and every answer starts from the same state.
+differently than in a batch, so the prefix cache must not depend on earlier requests: each system message has its own
+slot, which is reset to exactly this evaluated prefix before each request. The instructions are evaluated once, and
+every answer starts from the same state.
 """
 
 from __future__ import annotations

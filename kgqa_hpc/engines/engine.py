@@ -1,6 +1,6 @@
 """The interface of an engine: a class with settings that returns one response per request, in order of completion.
 
-An engine is one file (or folder) and one entry in the registry (engines/registry.py); a package of the user's
+An engine is one file (or folder) and one entry in the registry (engines/__init__.py); a package of the user's
 own adds one by an entry point `kgqa_hpc.engines`:
 
     class EchoEngine:
@@ -23,18 +23,22 @@ own adds one by an entry point `kgqa_hpc.engines`:
 
 from __future__ import annotations
 
+import codecs
 import importlib.metadata
 import json
-from collections.abc import Mapping
+import os
+import re
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from os.path import expanduser, isdir
 from pathlib import Path
-from typing import Any, ClassVar, Literal, NamedTuple
+from typing import IO, Any, ClassVar, Literal, NamedTuple
 
 from pydantic import Field
 
 from kgqa_hpc.settings import Package, Settings, later_key
+from kgqa_hpc.text.plain_text import printable
+from kgqa_hpc.text.streams import open_append
 
 Finish = Literal["stop", "length", "refusal", "error", "abort"]
 
@@ -218,31 +222,73 @@ class EngineSettings(Settings):
         return json.dumps(settings, sort_keys=True, ensure_ascii=False) if settings else ""
 
 
-def with_model_path(data: Mapping[str, Any], base: Path) -> dict[str, Any]:
-    """`data` with an absolute path for a model that is a folder beside the configuration; hub ids stay."""
-    model = data.get("model")
-    if isinstance(model, str) and model and isdir(folder := base / expanduser(model)):
-        return {**data, "model": str(folder.resolve())}
-    return {**data}
+# A server may repeat the key of a request in an error or an answer; a model may write escape sequences. The engine's
+# child cleans answers and errors before it sends them; the worker cleans the child's output before it logs it.
+MASK = "***"
+# Smallest length of a secret that is masked: masking "none" or "1" would damage every text.
+SHORTEST_SECRET = 6
 
 
-class Generation(Settings):
-    """Sampling parameters besides the prompt's temperature; the default of each is the engine's."""
+def one_line(text: str, limit: int = 300) -> str:
+    """Foreign text for a message: one line of at most `limit` characters, without control, bidi or escape
+    characters.
+    """
+    return " ".join(printable(text[: 4 * limit]).split())[:limit]
 
-    temperature: float | None = Field(None, ge=0, description="Temperature for prompts with temperature 0.")
-    top_p: float | None = Field(
-        None,
-        gt=0,
-        le=1,
-        description="Nucleus sampling: the likeliest tokens whose probabilities sum to this.",
+
+class Redactor:
+    """Replaces the values of secret environment variables in texts."""
+
+    def __init__(self, names: Iterable[str], environ: Mapping[str, str] = os.environ) -> None:
+        values = {environ.get(name, "").strip() for name in names}
+        self.secrets = sorted((v for v in values if len(v) >= SHORTEST_SECRET), key=len, reverse=True)
+
+    def text(self, text: str) -> str:
+        """The text with secrets replaced."""
+        for secret in self.secrets:
+            text = text.replace(secret, MASK)
+        return text
+
+    def response(self, response: Response) -> Response:
+        """The response without secrets in text, thought and error; the error becomes one printable line."""
+        error = None if response.error is None else one_line(self.text(response.error))
+        text, thought = map(self.text, (response.text, response.thought))
+        return response._replace(text=text, thought=thought, error=error)
+
+    def copy(self, source: IO[bytes], log: Path) -> None:
+        """Append the cleaned output of a pipe to a log, until the pipe ends."""
+        decode = codecs.getincrementaldecoder("utf-8")("replace").decode
+        # Keep back the end of an unfinished line that may be the beginning of a secret.
+        overlap, held = max(map(len, self.secrets), default=1) - 1, ""
+        piece = b"\n"
+        with source:
+            while piece:
+                piece = source.readline(1 << 16)
+                held = self.text(held + decode(piece, not piece))
+                whole = held.endswith("\n") or not piece
+                end = len(held) if whole else max(len(held) - overlap, 0)
+                # Reading goes on if the log cannot be written, because a full pipe would block the engine.
+                with suppress(OSError), open(open_append(log), "ab") as file:
+                    file.write(held[:end].encode())
+                held = held[end:]
+
+
+# Messages of drivers and programs about a GPU that needs a reset or a replacement.
+_BROKEN_CARD = re.compile(
+    r"\bxid\b|uncorrectable|\becc\b|fallen off the bus|unspecified launch failure|illegal memory access|"
+    r"illegal instruction|misaligned address|hardware stack error|device not ready|devices? unavailable|"
+    r"no cuda-capable device|unknown error|nvlink",
+    re.IGNORECASE,
+)
+
+
+def without_node(words: str) -> str:
+    """Advice to exclude the node, if `words` point to a broken GPU in a job of Slurm; otherwise empty."""
+    node = os.environ.get("SLURMD_NODENAME")
+    if not node or not _BROKEN_CARD.search(words):
+        return ""
+    job = os.environ.get("SLURM_JOB_ID", "JOB")
+    return (
+        f"; a GPU of {node} may be broken: sbatch --exclude={node} ..., or, for this job when it is requeued, "
+        f"scontrol update JobId={job} ExcNodeList={node}"
     )
-    top_k: int | None = Field(None, ge=1, description="Likeliest tokens to sample from.")
-    min_p: float | None = Field(
-        None, ge=0, lt=1, description="Minimum probability of a token, as share of the likeliest."
-    )
-    repetition_penalty: float | None = Field(None, gt=0, description="Above 1: less repetition.")
-    extra: dict[str, Any] | None = Field(None, description="Further parameters, passed on unchanged.")
-
-    def values(self) -> dict[str, Any]:
-        """The parameters that are set, with extras, without the temperature."""
-        return {**self.model_dump(exclude={"extra", "temperature"}, exclude_none=True), **(self.extra or {})}

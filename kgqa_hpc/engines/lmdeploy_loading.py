@@ -13,16 +13,17 @@ from typing import Any, ClassVar, Literal
 
 from pydantic import Field, field_validator, model_validator
 
-from kgqa_hpc.engines.clean import without_node
-from kgqa_hpc.engines.engine import EngineSettings, Generation, with_model_path
+from kgqa_hpc.engines.engine import EngineSettings, without_node
 from kgqa_hpc.engines.model_files import find_model, public_name, read_once, stage
 from kgqa_hpc.engines.models import (
     SEQUENCE_TOKENS,
     SHARED_TOKENS,
     THINKING_TOKENS,
     UNSHARED_TOKENS,
+    Generation,
     budget,
     read_size,
+    with_model_path,
 )
 from kgqa_hpc.errors import EngineConfigError
 from kgqa_hpc.settings import Package

@@ -133,7 +133,7 @@ def _named_weights(folder: Path) -> set[str]:
 
 
 def staged_path(folder: Path, target: str) -> Path:
-    """Where `stage` puts the copy. `target` may name variables ($TMPDIR). Raises EngineConfigError."""
+    """The folder of the copy that `stage` makes. `target` may name variables ($TMPDIR). Raises EngineConfigError."""
     base = Path(os.path.expanduser(os.path.expandvars(target)))
     if "$" in str(base) or not base.is_dir():
         raise EngineConfigError(f"engine.stage_to: {target} is no folder on this node", "name a local disk")
@@ -184,8 +184,8 @@ def require_room(base: Path, size: int) -> None:
 def read_once(folder: Path) -> None:
     """Read the model's files into the node's page cache, by the first process that loads it; the others wait.
 
-    A model larger than the memory is not read: its first files would be evicted before they are loaded. Nor is any
-    model read where another user owns the folder of the locks.
+    A model larger than the memory is not read: its first files would be evicted before they are loaded. Nothing is read
+    either if another user owns the folder of the locks.
     """
     parts = model_parts(folder)
     with suppress(EngineConfigError):
@@ -195,7 +195,7 @@ def read_once(folder: Path) -> None:
 
 
 def memory_limit(proc: Path = Path("/proc/self/cgroup"), root: Path = Path("/sys/fs/cgroup")) -> int:
-    """Bytes of memory that this process may use: the least limit of its cgroups, else the machine's memory."""
+    """Bytes of memory that this process may use: the lowest limit of its cgroups, else the machine's memory."""
     limits = [int(psutil.virtual_memory().total)]
     for line in proc.read_text().splitlines() if proc.exists() else []:
         _, kinds, path = line.split(":", 2)

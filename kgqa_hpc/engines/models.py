@@ -13,11 +13,15 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
+from os.path import expanduser, isdir
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from kgqa_hpc.engines.engine import Generation, count_of
+from pydantic import Field
+
+from kgqa_hpc.engines.engine import count_of
 from kgqa_hpc.errors import EngineConfigError
+from kgqa_hpc.settings import Settings
 from kgqa_hpc.text.streams import read_bytes
 
 GIB = 1 << 30
@@ -89,6 +93,14 @@ def read_size(folder: Path) -> ModelSize | None:
         return ModelSize(layers, 1, latent + count_of(config.get("qk_rope_head_dim")), *widths, vectors=1)
     kv_heads, head_size = config.get("num_key_value_heads") or heads, config.get("head_dim")
     return ModelSize(layers, kv_heads, head_size or hidden // heads, *widths)
+
+
+def with_model_path(data: Mapping[str, Any], base: Path) -> dict[str, Any]:
+    """`data` with an absolute path for a model that is a folder beside the configuration; hub ids stay."""
+    model = data.get("model")
+    if isinstance(model, str) and model and isdir(folder := base / expanduser(model)):
+        return {**data, "model": str(folder.resolve())}
+    return {**data}
 
 
 class Budget(NamedTuple):
@@ -173,6 +185,28 @@ _FAMILIES: dict[str, dict[bool, dict[str, float]]] = {
     "gpt-oss": {True: {"temperature": 1.0, "top_p": 1.0}},
     "deepseek-r1": {True: {"temperature": 0.6, "top_p": 0.95}},
 }
+
+
+class Generation(Settings):
+    """Sampling parameters besides the prompt's temperature; the default of each is the engine's."""
+
+    temperature: float | None = Field(None, ge=0, description="Temperature for prompts with temperature 0.")
+    top_p: float | None = Field(
+        None,
+        gt=0,
+        le=1,
+        description="Nucleus sampling: the likeliest tokens whose probabilities sum to this.",
+    )
+    top_k: int | None = Field(None, ge=1, description="Likeliest tokens to sample from.")
+    min_p: float | None = Field(
+        None, ge=0, lt=1, description="Minimum probability of a token, as share of the likeliest."
+    )
+    repetition_penalty: float | None = Field(None, gt=0, description="Above 1: less repetition.")
+    extra: dict[str, Any] | None = Field(None, description="Further parameters, passed on unchanged.")
+
+    def values(self) -> dict[str, Any]:
+        """The parameters that are set, with extras, without the temperature."""
+        return {**self.model_dump(exclude={"extra", "temperature"}, exclude_none=True), **(self.extra or {})}
 
 
 class Sampling(NamedTuple):

@@ -1,4 +1,4 @@
-"""Supervisor of an engine process: it starts it, sends requests, reads answers, and kills it when it stalls.
+"""Supervisor of an engine process: starts it, sends requests, reads answers, and kills it when it stalls.
 
 Native code may crash, hang or leak; in a child process (child.py) it cannot harm the worker. The worker gets an
 answer per request or one EngineDied, after which `start` may be called again.
@@ -22,16 +22,26 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, NoReturn, Self
 
+from kgqa_hpc.engines import ENGINES
 from kgqa_hpc.engines.child import frame, read_frames
-from kgqa_hpc.engines.clean import Redactor, exit_words, one_line
-from kgqa_hpc.engines.engine import LOAD, SEE_LOG, EngineInfo, EngineSettings, Request, Response, ServerLoad
-from kgqa_hpc.engines.registry import ENGINES
+from kgqa_hpc.engines.engine import (
+    LOAD,
+    SEE_LOG,
+    EngineInfo,
+    EngineSettings,
+    Redactor,
+    Request,
+    Response,
+    ServerLoad,
+    one_line,
+)
 from kgqa_hpc.errors import EngineDied, InputError, KgqaError
 from kgqa_hpc.store.atomic import open_append
 
 START_LIMIT_S = 3600.0  # a 70B model from a cold parallel file system takes minutes, not an hour
 CLOSE_GRACE_S = 20.0
 LOG_GRACE_S = 2.0  # for the last output to reach the log
+LOOKS, PAUSE_S = 500, 0.01  # attempts to read the exit status of a child
 LOOK_EVERY_S = 0.2  # s between two checks for a stop while the engine starts or checks schemas
 
 
@@ -50,12 +60,28 @@ def trial_log() -> Iterator[Path]:
             shutil.rmtree(folder)
 
 
+def exit_words(pid: int) -> str:
+    """The exit status of a child in words, without reaping it: its process group must not be reused before it
+    is killed.
+
+    Counts attempts instead of seconds: if both processes were suspended, the child still gets its time to end.
+    """
+    for _ in range(LOOKS):
+        state = os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT | os.WNOHANG)
+        if state is not None:
+            if state.si_code in (os.CLD_KILLED, os.CLD_DUMPED):
+                return f"killed by {signal.Signals(state.si_status).name}"
+            return f"exit code {state.si_status}"
+        time.sleep(PAUSE_S)
+    return ""
+
+
 class EngineProcess:
     """The worker's end of an engine child.
 
     `log` collects what the child prints (appended, secrets masked), `batches` is a batch engine's folder. The child
     counts as stalled after `stall_after` seconds (or `EngineInfo.stall_s`, if that is less) without any answer or
-    progress while requests are in flight, or after as long without a heartbeat, but at least a minute. `start` from
+    progress while requests are in flight, or after as long without a heartbeat, but at least a minute. Call `start` in
     a thread that lives as long as the engine: the kernel ends the child together with the thread that started it.
     `described` is called with every description of the engine, also with those that come between answers.
     `in_flight` holds the ids of the requests that were sent and not answered; after EngineDied: those that died with
@@ -98,11 +124,6 @@ class EngineProcess:
     def server_load(self) -> ServerLoad:
         """Counts of server failures of this engine and of earlier ones."""
         return {name: self._load[name] + self._load_before[name] for name in LOAD}
-
-    @property
-    def pid(self) -> int | None:
-        """The child's process id, None when there is none."""
-        return self._process.pid if self._process else None
 
     def start(self, stop: Callable[[], bool] = lambda: False) -> EngineInfo:
         """Start the child and wait until its model is loaded.
@@ -194,7 +215,7 @@ class EngineProcess:
             self._process = subprocess.Popen(
                 [sys.executable, "-m", "kgqa_hpc.engines.child", str(theirs.fileno()), str(os.getpid())],
                 stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE if self._redact else log,
+                stdout=subprocess.PIPE if self._redact.secrets else log,
                 stderr=subprocess.STDOUT,
                 pass_fds=[theirs.fileno()],
                 start_new_session=True,

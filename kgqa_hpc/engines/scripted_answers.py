@@ -13,8 +13,7 @@ from typing import Any, TypeVar
 
 import orjson
 
-from kgqa_hpc.engines.grammar import STRING_LIMIT, Schema, array_bounds
-from kgqa_hpc.text.text_form import TextForm, read_form, reply_form
+from kgqa_hpc.engines.grammar import STRING_LIMIT, Schema, TextForm, array_bounds, read_form, reply_form
 
 T = TypeVar("T")
 
@@ -95,7 +94,7 @@ class Draw:
         return low + (high - low + 1) * thirds // 3070
 
     def choose(self, options: Sequence[T]) -> T:
-        """One of `options`."""
+        """A random one of `options`."""
         return options[self.below(len(options))]
 
 
@@ -157,7 +156,7 @@ class _Writer:
         return next(self._verdicts) if kind == "boolean" else self._number(schema, key)
 
     def _array(self, schema: Schema, key: str) -> list[Any]:
-        """Values of which free texts are numbered at their ends where a short limit made two equal."""
+        """The values of a list; free texts that a short limit made equal get a number at the end."""
         items = schema["items"]
         low, high = array_bounds(schema)
         if items.get("type") == "object":

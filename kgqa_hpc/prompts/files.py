@@ -4,9 +4,9 @@ Each file of the user's folder overrides the shipped file of the same name: its 
 `modules/question.md` replaces that module in every prompt that includes it.
 
 The head names the step, the JSON schema of the answer, and the sampling parameters. Schemas use the subset of JSON
-Schema that every engine can enforce during decoding: strings (with maxLength, and a pattern of
-kgqa_hpc/text/text_form.py), enumerations of strings, booleans, integers, numbers, and lists (with maxItems) of these or
-of objects of these. runs/chain.py checks that the step exists, and that the schema has the fields that the step reads.
+Schema that every engine can enforce during decoding (engines/grammar.py): strings (with maxLength, and a pattern that
+is a form of texts), enumerations of strings, booleans, integers, numbers, and lists (with maxItems) of these or of
+objects of these. runs/chain.py checks that the step exists, and that the schema has the fields that the step reads.
 """
 
 import re
@@ -20,13 +20,13 @@ from typing import Any, Literal, NoReturn, Self
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 import kgqa_hpc
+from kgqa_hpc.engines.grammar import BOUNDS, bounds_hold, read_form
 from kgqa_hpc.errors import ConfigError, PromptError
 from kgqa_hpc.registry import did_you_mean
 from kgqa_hpc.settings import problems_of
 from kgqa_hpc.store.atomic import read_with_state
 from kgqa_hpc.store.yaml_file import parse_yaml
 from kgqa_hpc.text.streams import NotRegular
-from kgqa_hpc.text.text_form import BOUNDS, bounds_hold, read_form
 
 _PACKAGE = Path(kgqa_hpc.__file__).resolve().parent
 DOMAIN = "biomedicine"

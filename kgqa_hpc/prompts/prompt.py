@@ -20,7 +20,6 @@ from jinja2.meta import find_undeclared_variables
 
 from kgqa_hpc.errors import PromptError
 from kgqa_hpc.prompts.files import DOMAIN, Folders, read_front_matter, read_text, split_front_matter
-from kgqa_hpc.prompts.safe_text import clean_value
 from kgqa_hpc.prompts.template_language import (
     GLOBALS,
     LONGEST_SOURCE,
@@ -31,6 +30,7 @@ from kgqa_hpc.prompts.template_language import (
     parse,
 )
 from kgqa_hpc.registry import did_you_mean
+from kgqa_hpc.text.plain_text import clean_value
 
 _INCLUDE = re.compile(r"""\{%-?\s*include\s+["']([^"']+)["']\s*-?%\}\n?""")
 _WORD = re.compile(r"\{\{ *domain\.(\w+) *\}\}")

@@ -14,11 +14,11 @@ from typing import Literal
 
 import yaml
 
+from kgqa_hpc.engines.grammar import reply_form
 from kgqa_hpc.errors import InputError
 from kgqa_hpc.prompts.prompt import load_prompt
 from kgqa_hpc.store.atomic import make_folder, write_file
 from kgqa_hpc.text.streams import read_bytes
-from kgqa_hpc.text.text_form import reply_form
 
 # The prompts of the ablation in their order.
 PUBLISHED = (

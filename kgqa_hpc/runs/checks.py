@@ -16,8 +16,8 @@ from kgqa_hpc.columns import COMMON_NAMES
 from kgqa_hpc.config import RunConfig, plain_config
 from kgqa_hpc.config.run_config import GUIDE, REFUSED, check_config
 from kgqa_hpc.config.sections import DatasetConfig
+from kgqa_hpc.engines import ENGINES
 from kgqa_hpc.engines.model_files import find_model, is_whole, model_parts, staged_path
-from kgqa_hpc.engines.registry import ENGINES
 from kgqa_hpc.errors import ConfigError, InputError, KgqaError, PromptError, StoreError
 from kgqa_hpc.kg.sources import SOURCES
 from kgqa_hpc.registry import Registry, did_you_mean

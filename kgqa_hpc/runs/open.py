@@ -19,7 +19,7 @@ from typing import Any
 from kgqa_hpc.anchors import KINDS
 from kgqa_hpc.config import RunConfig, parse_config
 from kgqa_hpc.config.sections import DatasetConfig
-from kgqa_hpc.engines.registry import operational
+from kgqa_hpc.engines import operational
 from kgqa_hpc.errors import FingerprintMismatch, InputError, PromptError, StoppedEarly
 from kgqa_hpc.kg.settings import edited, graph_files, recorded
 from kgqa_hpc.prompts.files import Folders

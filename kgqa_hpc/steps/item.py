@@ -199,7 +199,7 @@ def check_kind(kind: AnchorKind) -> None:
 def require_outcome(outcome: Any, item: Item, entry: str) -> Outcome:
     """The outcome that a step returned; `entry`: the step's name in messages.
 
-    Raises ExtensionError for any other return value than an outcome.
+    Raises ExtensionError for a return value that is no outcome.
     """
     cure = ""
     if not isinstance(outcome, Outcome):

@@ -25,12 +25,12 @@ from pydantic import AfterValidator, BeforeValidator, Field
 from kgqa_hpc.columns import Column
 from kgqa_hpc.engines.engine import Response
 from kgqa_hpc.errors import PromptError
-from kgqa_hpc.prompts.safe_text import TEXT_LENGTH, clean_name, clean_text
 from kgqa_hpc.registry import did_you_mean
 from kgqa_hpc.settings import Settings, StepSettings, later_key
 from kgqa_hpc.steps.decision import first_false
 from kgqa_hpc.steps.item import PAIR, Item, choices_of, with_choices
 from kgqa_hpc.steps.step import Done, Outcome, Reject, Retry, Step
+from kgqa_hpc.text.plain_text import TEXT_LENGTH, clean_name, clean_text
 
 # Edges as (type of the start, relation, whether the edge points away from it, type of the end).
 Way = Sequence[tuple[str, str, bool, str]]

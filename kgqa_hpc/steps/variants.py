@@ -46,10 +46,7 @@ class StepFamily(Step):
         super().__init__(leading.settings, leading.prompt if leading.asks else None, leading.context)
         for name in ("name", "answer", "adds", "gives", "needs", "turns"):
             setattr(self, name, getattr(leading, name))
-
-    @property
-    def members(self) -> tuple[Step, ...]:
-        return tuple(self._by_variant.values())
+        self.members = tuple(self._by_variant.values())
 
     def of(self, item: Item) -> Step:
         return self._by_variant[item.anchor.data["variant"]]

@@ -39,7 +39,7 @@ def fingerprint(
     """Sections {name: {"sha256", "values"}} of a resolved configuration (`RunConfig.plain()`).
 
     `prompts` gives the sha256 of each prompt by name; `operational` the settings to leave out of a
-    kind of engine (engines/registry.py); `contents` the digests of the files that anchors are read from, by name;
+    kind of engine (engines/__init__.py); `contents` the digests of the files that anchors are read from, by name;
     `pass_contents`, per pass, the digests of the files that its engine and steps read.
     """
     passes: dict[str, Any] = {}

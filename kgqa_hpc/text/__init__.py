@@ -1,1 +1,1 @@
-"""Bounded readers of untrusted text, and formatters of text for people. Imports no other module than errors."""
+"""Bounded readers of untrusted text, its cleaning, and formatters of text for people. Imports only errors.py."""

@@ -12,7 +12,8 @@ from functools import partial
 from typing import Any
 
 from kgqa_hpc.cluster.stop import Interrupted
-from kgqa_hpc.engines import engine, registry
+from kgqa_hpc.engines import ENGINES
+from kgqa_hpc.engines.engine import LOAD
 from kgqa_hpc.engines.process import EngineProcess
 from kgqa_hpc.errors import CorruptFile, EngineDied, KgqaError, MissingFile, StoreError
 from kgqa_hpc.runs import chain, kept_prompts
@@ -52,7 +53,7 @@ class PassWorker:
         )
         self._engine.described = partial(chain.set_engine, self._chain)
         # A batch API answers after hours and keeps its batches after the worker has ended.
-        engine_class = registry.ENGINES.get(session.config.engine_of(pass_name).kind)
+        engine_class = ENGINES.get(session.config.engine_of(pass_name).kind)
         self._keeps_batches = getattr(engine_class, "keeps_batches", False)
         self._scheduler: Scheduler | None = None
         self._window = 0
@@ -61,7 +62,7 @@ class PassWorker:
         self._synced = time.monotonic()
         self._transient_errors = TransientErrors(self._runtime.lease)
         self._blocked = False
-        self._load_before = dict(session.server_loads.get(pass_name, dict.fromkeys(engine.LOAD, 0.0)))
+        self._load_before = dict(session.server_loads.get(pass_name, dict.fromkeys(LOAD, 0.0)))
         session.activity.pass_name = pass_name
 
     def work(self) -> bool:
@@ -276,7 +277,7 @@ class PassWorker:
 
         An error of the file system is ignored, because work can go on.
         """
-        total = {name: self._load_before[name] + self._engine.server_load[name] for name in engine.LOAD}
+        total = {name: self._load_before[name] + self._engine.server_load[name] for name in LOAD}
         loads = self._session.server_loads
         if any(total.values()) and loads.get(self._pass) != total:
             loads[self._pass] = total

@@ -22,8 +22,7 @@ from typing import Any
 
 from kgqa_hpc.cluster.stop import Stop
 from kgqa_hpc.config import RunConfig
-from kgqa_hpc.engines.clean import without_node
-from kgqa_hpc.engines.engine import ServerLoad
+from kgqa_hpc.engines.engine import ServerLoad, without_node
 from kgqa_hpc.errors import CorruptFile, EngineDied, EngineError, NewerFormat, OlderFormat, StoreError
 from kgqa_hpc.store import atomic, canonical
 from kgqa_hpc.store.lease import Heartbeat

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from kgqa_hpc.engines.grammar import ebnf
+from kgqa_hpc.engines.grammar import LONGEST_PATTERN, TextForm, ebnf, read_form
 from kgqa_hpc.errors import EngineConfigError
 from kgqa_hpc.prompts.prompt import load_prompt
 from kgqa_hpc.steps.check import Check
@@ -124,3 +124,58 @@ def test_a_string_without_a_bound_gets_one_and_one_beyond_what_llama_cpp_takes_i
 def test_what_a_grammar_cannot_keep_is_refused_not_ignored(schema: dict[str, Any]) -> None:
     with pytest.raises(EngineConfigError, match=r"cannot be enforced|no grammar for it"):
         ebnf(schema)
+
+
+PATTERNS = [
+    "^(Which|What|How) [^?]*[?]$",
+    "^In (which|what) .+\\?$",
+    "^.*[.!]$",
+    "^(.|\\n)*[.!?…]$",
+    '^(?:A|B \\(c\\))[^\\n"\\\\\\-\\]]+$',
+    "^¿.*\\?$",
+    "^[^/\\^b]*$",
+]
+TEXTS = st.one_of(
+    st.text('AB(c) Which?.!…\n"\\-/^]b¿', max_size=12),
+    st.sampled_from(["Which ", "In which ", "A", "B (c)", "¿"]).flatmap(
+        lambda begin: st.text('ab?.!\n"\\/', max_size=6).map(lambda rest: begin + rest)
+    ),
+)
+
+
+@pytest.mark.parametrize("pattern", PATTERNS)
+@given(text=TEXTS)
+def test_a_form_holds_for_the_texts_that_its_pattern_matches(pattern: str, text: str) -> None:
+    assert read_form(pattern).holds(text) == (re.fullmatch(pattern.rstrip("$"), text) is not None)
+
+
+def test_a_form_says_how_it_begins_and_ends() -> None:
+    assert read_form("^(Which|In which) [^?]+[?]$") == TextForm(("Which ", "In which "), "?", 1, "?")
+    assert read_form("^(Which|In which) [^?]+[?]$").room == len("In which ") + 2
+
+
+OTHERS = [
+    "a+",
+    ".*[?]",
+    "^(.*)*$",
+    "^(a|)b.*$",
+    "^(Which|What)(ever)? .*$",
+    "^[A-Z].*$",
+    "^[^a-z]*$",
+    "^\\w*$",
+]
+OTHERS += [
+    "^.{3,9}$",
+    '^Say "(a|b)".*$',
+    "^.*[?]$\n",
+    "^(a).*(b).*$",
+    f"^{'a' * LONGEST_PATTERN}.*$",
+    f"^{'(' * 200}.*$",
+]
+
+
+@pytest.mark.parametrize("pattern", [*OTHERS, "^.*[\\n]$"])
+def test_any_other_pattern_is_refused_in_one_line(pattern: str) -> None:
+    with pytest.raises(ValueError, match="pattern") as caught:
+        read_form(pattern)
+    assert "\n" not in str(caught.value)

@@ -7,7 +7,6 @@ import pytest
 
 from kgqa_hpc.config import load_config
 from kgqa_hpc.engines import lmdeploy_loading as loading
-from kgqa_hpc.engines.engine import Generation
 from kgqa_hpc.engines.lmdeploy_loading import LmdeploySettings
 from kgqa_hpc.engines.models import (
     HARMONY,
@@ -15,6 +14,7 @@ from kgqa_hpc.engines.models import (
     SHARED_TOKENS,
     THINK,
     THOUGHTS,
+    Generation,
     ModelSize,
     budget,
     read_size,

@@ -12,11 +12,11 @@ from typing import Any, Literal
 
 import pytest
 
+from kgqa_hpc.engines import parse_engine
 from kgqa_hpc.engines.engine import Request, Response
 from kgqa_hpc.engines.function import FunctionEngine, FunctionSettings
 from kgqa_hpc.engines.http import HttpEngine, HttpSettings
 from kgqa_hpc.engines.process import EngineProcess
-from kgqa_hpc.engines.registry import parse_engine
 from kgqa_hpc.errors import EngineConfigError, EngineDied
 from kgqa_hpc.registry import FILE_ENTRIES, load_plugin_file
 from tests.command import kgqa, program

@@ -17,7 +17,7 @@ import pytest
 from kgqa_hpc.engines.child import frame
 from kgqa_hpc.engines.cpu import CpuSettings
 from kgqa_hpc.engines.engine import EngineInfo, Request, Response
-from kgqa_hpc.engines.process import EngineProcess
+from kgqa_hpc.engines.process import EngineProcess, exit_words
 from kgqa_hpc.engines.scripted import ScriptedSettings
 from kgqa_hpc.errors import EngineConfigError, EngineDied
 from tests.engines.asking import QA, an_object, user
@@ -42,6 +42,11 @@ def receive_all(engine: EngineProcess, count: int) -> dict[str, Response]:
             assert answer.id not in answers
             answers[answer.id] = answer
     return answers
+
+
+def pid_of(engine: EngineProcess) -> int:
+    assert engine._process is not None
+    return engine._process.pid
 
 
 Running = Callable[..., EngineProcess]
@@ -71,11 +76,11 @@ def engine(running: Running) -> EngineProcess:
 
 
 def test_every_request_is_answered_once_also_one_beyond_the_pipe_or_no_utf8(engine: EngineProcess) -> None:
-    os.kill(engine.pid or 0, signal.SIGSTOP)  # it reads nothing now
+    os.kill(pid_of(engine), signal.SIGSTOP)  # it reads nothing now
     texts = [*("x" * 2_000_000 for _ in range(4)), "- 0: lone \ud800 surrogate \x00"]
     engine.send([user(text, id=f"r{n}") for n, text in enumerate(texts)])
     engine.send([request(n) for n in range(700)])
-    os.kill(engine.pid or 0, signal.SIGCONT)
+    os.kill(pid_of(engine), signal.SIGCONT)
     assert {answer.finish for answer in receive_all(engine, 705).values()} == {"stop"}
     assert engine.in_flight == set()
     assert engine.receive(0.0) == []
@@ -83,7 +88,7 @@ def test_every_request_is_answered_once_also_one_beyond_the_pipe_or_no_utf8(engi
 
 def test_signals_to_the_whole_job_do_not_end_the_engine(engine: EngineProcess) -> None:
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1, signal.SIGHUP):
-        os.kill(engine.pid or 0, number)
+        os.kill(pid_of(engine), number)
         engine.send([request(number)])
         assert len(receive_all(engine, 1)) == 1
 
@@ -91,7 +96,7 @@ def test_signals_to_the_whole_job_do_not_end_the_engine(engine: EngineProcess) -
 def test_a_killed_engine_is_told_with_signal_and_what_was_in_flight_and_restarts(running: Running) -> None:
     engine = running(latency={"per_request_s": 3600})
     engine.send([request(1), request(2)])
-    os.kill(engine.pid or 0, signal.SIGKILL)
+    os.kill(pid_of(engine), signal.SIGKILL)
     with pytest.raises(EngineDied, match="SIGKILL"):
         receive_all(engine, 2)
     assert engine.in_flight == {request(1).id, request(2).id}
@@ -105,7 +110,7 @@ def test_a_killed_engine_is_told_with_signal_and_what_was_in_flight_and_restarts
 
 def test_a_frozen_engine_is_found_by_its_missing_heartbeat(engine: EngineProcess) -> None:
     engine._silent_after = 2.0
-    os.kill(engine.pid or 0, signal.SIGSTOP)
+    os.kill(pid_of(engine), signal.SIGSTOP)
     with pytest.raises(EngineDied, match="sign of life"):
         receive_all(engine, 1)
 
@@ -125,11 +130,11 @@ def test_what_the_user_can_mend_crosses_the_pipe_in_its_own_words(log: Path, tmp
     with pytest.raises(EngineConfigError, match=r"none\.gguf") as caught:
         engine.start()
     assert caught.value.exit_code == 2
-    assert engine.pid is None
+    assert engine._process is None
     engine._info = EngineInfo("cpu", "1", "m.gguf")  # as after a good start: the cause may pass
     with pytest.raises(EngineDied, match=r"did not start again: .*none\.gguf.*; give a complete \.gguf file"):
         engine.start()
-    assert engine.pid is None
+    assert engine._process is None
 
 
 def test_a_schema_that_cannot_be_served_is_refused_before_work(engine: EngineProcess) -> None:
@@ -155,7 +160,7 @@ def test_cancel_aborts_what_is_in_flight_and_nothing_outlives_the_close(running:
     engine.send([request(21)])
     engine.cancel()
     assert len(receive_all(engine, 1)) == 1
-    pid = engine.pid or 0
+    pid = pid_of(engine)
     engine.send([request(22)])
     for end in (engine.close, engine.close, engine.kill):
         end()
@@ -163,16 +168,16 @@ def test_cancel_aborts_what_is_in_flight_and_nothing_outlives_the_close(running:
 
 
 def test_a_stop_is_heard_while_the_engine_starts_and_checks_its_schemas(engine: EngineProcess) -> None:
-    child = psutil.Process(engine.pid)
+    child = psutil.Process(pid_of(engine))
     child.suspend()  # as if it compiled for minutes
     wait_for(lambda: child.status() == psutil.STATUS_STOPPED, "it is suspended")
     began = time.monotonic()
     with pytest.raises(EngineDied, match="stopped while checking"):
         engine.preflight([QA], stop=lambda: time.monotonic() > began + 0.3)
-    assert engine.pid is None
+    assert engine._process is None
     with pytest.raises(EngineDied, match="stopped while starting"):
         engine.start(stop=lambda: True)
-    assert engine.pid is None
+    assert engine._process is None
 
 
 MALFORMED = {
@@ -194,7 +199,7 @@ def test_malformed_answers_of_the_child_are_its_death(engine: EngineProcess, dat
     engine._incoming += data
     with pytest.raises(EngineDied, match=r"gibberish|was not sent or was answered"):
         receive_all(engine, 1)
-    assert engine.pid is None
+    assert engine._process is None
 
 
 @pytest.mark.parametrize("verb", ["ready", "refused"])
@@ -231,10 +236,10 @@ def test_the_engine_dies_with_its_worker_even_on_sigkill(log: Path) -> None:
         import time
         from pathlib import Path
         from kgqa_hpc.engines.scripted import ScriptedSettings
-        from kgqa_hpc.engines.process import EngineProcess
+        from kgqa_hpc.engines.process import EngineProcess, exit_words
         engine = EngineProcess(ScriptedSettings(), Path({str(log)!r}), 600.0)
         engine.start()
-        print(engine.pid, flush=True)
+        print(engine._process.pid, flush=True)
         time.sleep(600)
     """)
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}
@@ -243,3 +248,16 @@ def test_the_engine_dies_with_its_worker_even_on_sigkill(log: Path) -> None:
         child = psutil.Process(int(process.stdout.readline()))
         process.kill()
     wait_for(lambda: gone(child), "its end")
+
+
+def test_an_end_is_seen_also_when_both_were_suspended_meanwhile(monkeypatch: pytest.MonkeyPatch) -> None:
+    def suspended(seconds: float) -> None:
+        later = real() + 3600
+        monkeypatch.setattr(time, "monotonic", lambda: later)
+        child.kill()
+        os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)
+
+    real = time.monotonic
+    with subprocess.Popen(["sleep", "600"]) as child:
+        monkeypatch.setattr(time, "sleep", suspended)
+        assert exit_words(child.pid) == "killed by SIGKILL"

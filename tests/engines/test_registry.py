@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from pydantic import TypeAdapter, ValidationError
 
-from kgqa_hpc.engines.registry import ENGINES, EngineConfig, operational, parse_engine
+from kgqa_hpc.engines import ENGINES, EngineConfig, operational, parse_engine
 
 SMALLEST = {"function": {"call": "json:dumps"}}
 SMALLEST |= {kind: {"model": "a/b"} for kind in ("lmdeploy", "openai", "openai_batch")}

@@ -10,10 +10,9 @@ import pytest
 from kgqa_hpc.anchors.anchor import Anchor, Node, Relation, graph_variables
 from kgqa_hpc.anchors.names import plain as plain_name
 from kgqa_hpc.dataset.duplicates import words
-from kgqa_hpc.engines.clean import one_line
+from kgqa_hpc.engines.engine import one_line
 from kgqa_hpc.prompts.prompt import load_prompt
-from kgqa_hpc.prompts.safe_text import NAME_LENGTH, clean_text
-from kgqa_hpc.text.plain_text import plain, plain_json, plain_line
+from kgqa_hpc.text.plain_text import NAME_LENGTH, clean_text, plain, plain_json, plain_line
 from tests.command import kgqa
 from tests.foreign.watchdog import watched
 

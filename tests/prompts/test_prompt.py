@@ -9,7 +9,7 @@ from kgqa_hpc.errors import PromptError
 from kgqa_hpc.prompts import files
 from kgqa_hpc.prompts.files import shipped_prompts
 from kgqa_hpc.prompts.prompt import Prompt, load_prompt, try_prompt
-from kgqa_hpc.prompts.safe_text import clean_text
+from kgqa_hpc.text.plain_text import clean_text
 
 KIND = GraphletAnchors()
 PAIR = {"question": "A question?", "answer": "An answer."}

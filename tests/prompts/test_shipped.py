@@ -13,13 +13,12 @@ from kgqa_hpc.anchors.fact import FactAnchors
 from kgqa_hpc.anchors.graphlet import GraphletAnchors
 from kgqa_hpc.anchors.hub import HubAnchors
 from kgqa_hpc.config import load_config
-from kgqa_hpc.engines.grammar import ebnf
+from kgqa_hpc.engines.grammar import ebnf, read_form
 from kgqa_hpc.plugins.gasl.script import ScriptAnchors
 from kgqa_hpc.prompts.files import Folders, lacking, shipped_prompts
 from kgqa_hpc.prompts.prompt import load_prompt
 from kgqa_hpc.steps import STEPS
 from kgqa_hpc.steps.answer_json import parse_json
-from kgqa_hpc.text.text_form import read_form
 
 KIND = GraphletAnchors()
 PAIR = {"question": "A question?", "answer": "An answer."}

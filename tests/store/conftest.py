@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from kgqa_hpc.config import parse_config
-from kgqa_hpc.engines.registry import operational
+from kgqa_hpc.engines import operational
 from kgqa_hpc.store import atomic
 from kgqa_hpc.store.canonical import write_document
 from kgqa_hpc.store.fingerprint import fingerprint

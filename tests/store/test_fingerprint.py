@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from kgqa_hpc.config import parse_config
-from kgqa_hpc.engines.registry import operational
+from kgqa_hpc.engines import operational
 from kgqa_hpc.errors import CorruptFile, FingerprintMismatch, InputError
 from kgqa_hpc.runs import fingerprint as fingerprint_of
 from kgqa_hpc.status.snapshot import survey

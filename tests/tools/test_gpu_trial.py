@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 import yaml
 
+from kgqa_hpc.engines import parse_engine
 from kgqa_hpc.engines.models import read_size
-from kgqa_hpc.engines.registry import parse_engine
 
 ROOT = Path(__file__).parents[2]
 TRIAL = ROOT / "tools" / "gpu_trial.sh"

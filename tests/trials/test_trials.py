@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from kgqa_hpc.config import parse_config
+from kgqa_hpc.engines import parse_engine
 from kgqa_hpc.engines.engine import Request, Response
-from kgqa_hpc.engines.registry import parse_engine
 from kgqa_hpc.errors import EngineError, InputError
 from kgqa_hpc.status.forecast import item_pace, read_bench
 from kgqa_hpc.trials import bench as bench_module

@@ -24,14 +24,13 @@ from urllib.parse import urlsplit, urlunsplit
 
 import orjson
 
-from kgqa_hpc.engines.clean import Redactor, one_line
-from kgqa_hpc.engines.engine import Request, Response
+from kgqa_hpc.engines.engine import Redactor, Request, Response, one_line
 from kgqa_hpc.engines.grammar import Schema, as_sent, ebnf, remembered, structural_tag
+from kgqa_hpc.engines.http import PASSING
 from kgqa_hpc.engines.openai import replies
 from kgqa_hpc.engines.openai.replies import Dialect, Trouble
 from kgqa_hpc.engines.openai.settings import ChatSettings
 from kgqa_hpc.errors import EngineConfigError
-from kgqa_hpc.text.services import PASSING
 from kgqa_hpc.text.streams import parse_json
 
 if TYPE_CHECKING:
@@ -237,7 +236,7 @@ class ChatApi:
         return self._session
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
-        """The result of `work`, in an event loop of its own, which closes the connections."""
+        """Run `work` in a new event loop, close the connections, and return its result."""
         with asyncio.Runner() as runner:
             try:
                 return runner.run(work)

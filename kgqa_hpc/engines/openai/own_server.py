@@ -2,6 +2,10 @@
 
 Words of the command are filled in: {port}, {gpus}, {model} (the folder, on the node's own disk with `stage_to`),
 {name} (of the model, as requests name it) and {batch} (sequences that the card's memory holds).
+
+The command runs under a supervisor, a process that ends it with its owner, however the owner ends. The owner holds the
+supervisor's standard input. When that closes, because the owner closed it or died, all processes of the command's group
+are killed; a byte before the end asks for an orderly stop first.
 """
 
 import fcntl
@@ -9,10 +13,13 @@ import hashlib
 import http.client
 import itertools
 import os
+import select
+import signal
 import socket
 import subprocess
+import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -21,7 +28,6 @@ from kgqa_hpc.engines.engine import SEE_LOG
 from kgqa_hpc.engines.model_files import find_model, folder_digest, node_folder, node_lock, public_name, stage
 from kgqa_hpc.engines.models import UNSHARED_TOKENS, budget, read_size
 from kgqa_hpc.engines.openai.settings import OpenAISettings
-from kgqa_hpc.engines.openai.supervisor import LOOK_EVERY_S, supervised
 from kgqa_hpc.errors import EngineConfigError
 
 # Ports below Linux's default range of ephemeral ports (from 32768 on), which any program may get meanwhile:
@@ -38,14 +44,17 @@ CACHES = {
 }
 NVIDIA_SMI = ["nvidia-smi", "--query-gpu=memory.total", "--format=csv,noheader,nounits"]
 SMI_S = 30.0
+LOOK_EVERY_S = 0.2
+GRACE_S = 10.0
 _turns = itertools.count()
 
 
 class OwnServer:
     """A running server on a free loopback port, which ends with this process, however this process ends.
 
-    `settings` have its address, the name of its model, and its batch; `digest` is that of its weights. Raises
-    EngineConfigError if the model is missing or does not fit, or the server ends or takes too long to start.
+    `settings` have its address, the name of its model, and its batch; `digest` is that of its weights; the exit code of
+    `supervisor` is the server's. Raises EngineConfigError if the model is missing or does not fit, or the server ends
+    or takes too long to start.
     """
 
     def __init__(self, settings: OpenAISettings) -> None:
@@ -69,22 +78,17 @@ class OwnServer:
         caches = {variable: str(cache / folder) for variable, folder in CACHES.items()}
         with turn_to_start(command, cache):
             words = [word.replace("{port}", str(self._port)) for word in command]
-            self._supervisor = supervised(words, caches | dict(os.environ))
+            self.supervisor = supervised(words, caches | dict(os.environ))
             try:
                 self._wait_until_healthy(command[0])
             except BaseException:
                 self.close()
                 raise
 
-    @property
-    def exit_code(self) -> int | None:
-        """The server's exit code; None while it runs."""
-        return self._supervisor.poll()
-
     def close(self) -> None:
         """Stop the server; kill it if it does not end by itself. Idempotent."""
         with suppress(ValueError):  # it was called before
-            self._supervisor.communicate(b"x")
+            self.supervisor.communicate(b"x")
 
     def _wait_until_healthy(self, name: str) -> None:
         path, patience_s = self.settings.health_path, self.settings.start_timeout_s
@@ -95,9 +99,9 @@ class OwnServer:
                 connection.request("GET", path)
                 if connection.getresponse().status == 200:
                     return
-            if self.exit_code is not None:
+            if (code := self.supervisor.poll()) is not None:
                 raise EngineConfigError(
-                    f"engine.command: {name} ended with exit code {self.exit_code} before it was ready",
+                    f"engine.command: {name} ended with exit code {code} before it was ready",
                     SEE_LOG,
                 )
             if time.monotonic() > deadline:
@@ -152,3 +156,42 @@ def _batch(settings: OpenAISettings, folder: Path) -> int:
     room = budget(size, card, share=CACHE_SHARE, sequence_tokens=unshared, tp=max(settings.gpus, 1))
     print(f"openai: room for {room.cache_tokens:,} tokens of KV cache, {room.batch} sequences", flush=True)
     return room.batch
+
+
+def supervised(
+    command: Sequence[str], environment: Mapping[str, str] | None = None
+) -> subprocess.Popen[bytes]:
+    """Start a command under a supervisor; returns the supervisor, which exits with the command's code."""
+    return subprocess.Popen(
+        [sys.executable, "-m", "kgqa_hpc.engines.openai.own_server", *command],
+        stdin=subprocess.PIPE,
+        env=environment,
+        start_new_session=True,  # survives a kill of the owner's group, to take the command down
+    )
+
+
+def main() -> None:
+    """Entry point of the supervisor: run the command of the arguments until it or the owner has ended."""
+    # The engine ignores this signal; the command should not inherit that
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    try:
+        command = subprocess.Popen(sys.argv[1:], stdin=subprocess.DEVNULL, start_new_session=True)
+    except OSError as problem:
+        print(f"cannot start {sys.argv[1]}: {problem.strerror}", file=sys.stderr)
+        sys.exit(127)
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)  # this process ends last
+    while command.poll() is None:
+        if select.select([0], [], [], LOOK_EVERY_S)[0]:
+            if os.read(0, 1):  # an orderly stop is requested
+                with suppress(ProcessLookupError):
+                    os.killpg(command.pid, signal.SIGTERM)
+                with suppress(subprocess.TimeoutExpired):
+                    command.wait(GRACE_S)
+            break
+    with suppress(ProcessLookupError, PermissionError):
+        os.killpg(command.pid, signal.SIGKILL)
+    sys.exit(command.wait() & 0xFF)
+
+
+if __name__ == "__main__":
+    main()

@@ -17,8 +17,8 @@ from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING, Any
 
-from kgqa_hpc.engines import clean, models
-from kgqa_hpc.engines.engine import Finish, Request, Response, count_of
+from kgqa_hpc.engines.engine import Finish, Request, Response, count_of, one_line
+from kgqa_hpc.engines.models import THINK
 from kgqa_hpc.text.streams import parse_json
 
 if TYPE_CHECKING:
@@ -102,7 +102,7 @@ def read_answer(request: Request, body: Any) -> Response:
         message = dict_of(choice.get("message")) if finish == "refusal" else choice["message"]
         content, refusal = message.get("content"), message.get("refusal")
     except (KeyError, IndexError, TypeError, AttributeError):
-        raise ValueError(f"an answer without a choice: {clean.one_line(str(body)[:400])}") from None
+        raise ValueError(f"an answer without a choice: {one_line(str(body)[:400])}") from None
     usage = dict_of(body.get("usage"))
     names = ("prompt_tokens", "completion_tokens", "total_tokens")
     read, written, both = (count_of(usage.get(name)) for name in names)
@@ -116,7 +116,7 @@ def read_answer(request: Request, body: Any) -> Response:
     thoughts += [dict_of(part).get("thinking") for part in content] if isinstance(content, list) else []
     thought = next(filter(None, map(_text, thoughts)), "")
     if not thought and "</think>" in text and not text.lstrip().startswith("{"):
-        thought, text = models.THINK.split(text.lstrip())
+        thought, text = THINK.split(text.lstrip())
         text = text.lstrip()
 
     error = None
@@ -124,10 +124,10 @@ def read_answer(request: Request, body: Any) -> Response:
         finish, text = "refusal", refusal
     if finish == "refusal":
         text = text or str(reason)
-        error = f"refused: {clean.one_line(text)}"
+        error = f"refused: {one_line(text)}"
     elif finish == "error":
         cause = choice.get("error") or f"finish_reason {reason}"
-        error = f"the model did not answer: {clean.one_line(str(cause))}"
+        error = f"the model did not answer: {one_line(str(cause))}"
     elif finish == "length" and not text:
         error = "no answer within the limit of tokens: raise engine.thinking_tokens if the model thinks"
     return Response(request.id, text, finish, read, written, reused, error, thought)

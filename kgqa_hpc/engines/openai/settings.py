@@ -12,8 +12,8 @@ from urllib.parse import urlsplit
 import orjson
 from pydantic import Field, field_validator, model_validator
 
-from kgqa_hpc.engines.engine import EngineSettings, Generation, with_model_path
-from kgqa_hpc.engines.models import THINKING_TOKENS, Sampling, sampling_of
+from kgqa_hpc.engines.engine import EngineSettings
+from kgqa_hpc.engines.models import THINKING_TOKENS, Generation, Sampling, sampling_of, with_model_path
 from kgqa_hpc.errors import EngineConfigError
 from kgqa_hpc.settings import Package
 

@@ -27,8 +27,8 @@ from typing import IO, Any, Literal, NamedTuple
 
 from kgqa_hpc.engines.engine import SEE_LOG, Request
 from kgqa_hpc.engines.openai.chat_api import ChatApi
+from kgqa_hpc.engines.openai.own_server import supervised
 from kgqa_hpc.engines.openai.replies import Trouble, dict_of, error_code, read_body, read_error
-from kgqa_hpc.engines.openai.supervisor import supervised
 from kgqa_hpc.errors import EngineConfigError
 from kgqa_hpc.store import canonical
 from kgqa_hpc.store.atomic import make_folder

@@ -15,8 +15,8 @@ import orjson
 from pydantic import Field, model_validator
 
 from kgqa_hpc import __version__
-from kgqa_hpc.engines.clean import one_line
-from kgqa_hpc.engines.engine import EngineInfo, Request, Response
+from kgqa_hpc.engines.engine import EngineInfo, Request, Response, one_line
+from kgqa_hpc.engines.http import PASSING
 from kgqa_hpc.engines.mailbox import Mailbox
 from kgqa_hpc.engines.openai.agreement import FOREIGN_PATIENCE_S, PROBE_SCHEMA, Agreement, ask_once
 from kgqa_hpc.engines.openai.chat_api import ChatApi
@@ -24,7 +24,6 @@ from kgqa_hpc.engines.openai.replies import Trouble, error_code
 from kgqa_hpc.engines.openai.settings import ChatSettings
 from kgqa_hpc.errors import EngineConfigError
 from kgqa_hpc.plugins.batch_api.batches import Batch, BatchProgram, BatchServer, Ledger, Look
-from kgqa_hpc.text.services import PASSING
 from kgqa_hpc.text.streams import parse_json
 
 SENDINGS = 5  # number of batches that may end without an answer to a request

@@ -25,13 +25,13 @@ from typing import Any
 
 import orjson
 
+from kgqa_hpc.engines.http import TooLarge, answer_within
 from kgqa_hpc.errors import GraphFormatError, InputError
 from kgqa_hpc.kg.delimited import CSV, RAGGED
 from kgqa_hpc.kg.sources.csv import read_table
 from kgqa_hpc.kg.sources.obo import stanzas
 from kgqa_hpc.plugins.biokg.recipe import Recipe, Resolver, Space
 from kgqa_hpc.store.atomic import make_folder
-from kgqa_hpc.text import services
 from kgqa_hpc.text.streams import TextStream, json_objects, open_append, parse_json, read_bytes
 
 LARGEST = 1 << 30  # bytes of a JSON document, which is read into memory whole
@@ -97,9 +97,9 @@ class Web:
                 time.sleep(min(pause, 60.0))
             self._next = time.monotonic() + 1 / self._resolver.per_second
             try:
-                body = services.answer_within(request, self._resolver.timeout, _LONGEST_ANSWER)
+                body = answer_within(request, self._resolver.timeout, _LONGEST_ANSWER)
                 return self._read(key, body)
-            except services.TooLarge:
+            except TooLarge:
                 return "unreadable", None
             except urllib.error.HTTPError as problem:
                 problem.close()

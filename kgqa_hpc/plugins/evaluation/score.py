@@ -26,14 +26,13 @@ from kgqa_hpc.columns import Column
 from kgqa_hpc.errors import ExtensionError, InputError
 from kgqa_hpc.plugins.evaluation.agreement import RESAMPLES, Floats, estimate, interval, mean_of
 from kgqa_hpc.plugins.evaluation.records import mapping, records
-from kgqa_hpc.prompts.safe_text import TEXT_LENGTH, clean_text
 from kgqa_hpc.registry import METRICS
 from kgqa_hpc.settings import StepSettings
 from kgqa_hpc.steps.item import PAIR, Item
 from kgqa_hpc.steps.pair import pair_variables
 from kgqa_hpc.steps.step import Done, Outcome, Reject, Retry, Step
 from kgqa_hpc.store.atomic import write_file
-from kgqa_hpc.text.plain_text import aligned
+from kgqa_hpc.text.plain_text import TEXT_LENGTH, aligned, clean_text
 from kgqa_hpc.text.streams import json_objects
 
 ROUGE = ("rouge1", "rouge2", "rougeL")

@@ -202,10 +202,10 @@ def asking(path: Path) -> Iterator[Model]:
     """
     from pydantic import ValidationError
 
-    from kgqa_hpc.config import plain_config
-    from kgqa_hpc.engines.clean import Redactor
+    from kgqa_hpc.config.files import plain_config
+    from kgqa_hpc.engines import ENGINES, parse_engine
+    from kgqa_hpc.engines.engine import Redactor
     from kgqa_hpc.engines.mailbox import Mailbox
-    from kgqa_hpc.engines.registry import ENGINES, parse_engine
     from kgqa_hpc.plugins.gasl.world import ANSWER_FIELDS
     from kgqa_hpc.settings import problems_of
 

@@ -19,9 +19,9 @@ from kgqa_hpc.plugins.gasl.language import to_json
 from kgqa_hpc.plugins.gasl.parser import parse
 from kgqa_hpc.plugins.gasl.script import answers_of
 from kgqa_hpc.plugins.gasl.world import Bounds
-from kgqa_hpc.prompts.safe_text import clean_text
 from kgqa_hpc.steps.item import Item
 from kgqa_hpc.steps.step import Ask, Done, Outcome, Reject, Step
+from kgqa_hpc.text.plain_text import clean_text
 
 ROUNDS = 10
 # Limits of all scripts of an item together, which each turn runs again (a millisecond, as parsing them is); at most

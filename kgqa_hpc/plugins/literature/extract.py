@@ -41,10 +41,10 @@ from kgqa_hpc.plugins.literature.documents.proteins import (
     taxon_groups,
 )
 from kgqa_hpc.plugins.literature.documents.read import document_files, read_documents
-from kgqa_hpc.prompts.safe_text import clean_text
 from kgqa_hpc.settings import KindSettings, StepSettings
 from kgqa_hpc.steps.item import PAIR, Item
 from kgqa_hpc.steps.step import Done, Outcome, Step
+from kgqa_hpc.text.plain_text import clean_text
 
 TEXT = 20_000  # characters of a document that a prompt shows; an abstract has 2,000
 NAMES = 100  # distinct names kept per document

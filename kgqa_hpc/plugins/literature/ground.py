@@ -19,11 +19,11 @@ from pydantic import Field
 from kgqa_hpc.columns import Column
 from kgqa_hpc.engines.engine import Request
 from kgqa_hpc.plugins.literature.documents.document import QuotableText, Span, sentences
-from kgqa_hpc.prompts.safe_text import TEXT_LENGTH, clean_text
 from kgqa_hpc.settings import StepSettings
 from kgqa_hpc.steps.item import Item
 from kgqa_hpc.steps.pair import PAIR, pair_variables
 from kgqa_hpc.steps.step import Ask, Done, Outcome, Reject, Step
+from kgqa_hpc.text.plain_text import TEXT_LENGTH, clean_text
 
 MOST = 100  # documents that a prompt's schema may ask for
 

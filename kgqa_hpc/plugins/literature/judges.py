@@ -23,11 +23,11 @@ from kgqa_hpc.columns import Column
 from kgqa_hpc.engines.engine import Response
 from kgqa_hpc.plugins.literature.extract import Scope, kept
 from kgqa_hpc.prompts.files import MOST
-from kgqa_hpc.prompts.safe_text import TEXT_LENGTH, clean_text
 from kgqa_hpc.settings import StepSettings
 from kgqa_hpc.steps.decision import first_false
 from kgqa_hpc.steps.item import PAIR, Item, choices_of
 from kgqa_hpc.steps.step import Ask, Done, Outcome, Reject, Retry, Step
+from kgqa_hpc.text.plain_text import TEXT_LENGTH, clean_text
 
 _DOCUMENT = 20_000  # characters of a document that a prompt shows
 

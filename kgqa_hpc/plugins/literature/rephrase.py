@@ -34,11 +34,11 @@ from kgqa_hpc.anchors.names import plain
 from kgqa_hpc.columns import Column
 from kgqa_hpc.engines.engine import Request
 from kgqa_hpc.errors import InputError
-from kgqa_hpc.prompts.safe_text import TEXT_LENGTH, clean_text
 from kgqa_hpc.settings import StepSettings
 from kgqa_hpc.steps.item import Item
 from kgqa_hpc.steps.pair import PAIR, pair_variables
 from kgqa_hpc.steps.step import Done, Outcome, Reject, Retry, Step
+from kgqa_hpc.text.plain_text import TEXT_LENGTH, clean_text
 from kgqa_hpc.text.streams import TextStream, json_lines, parse_json
 
 

@@ -25,8 +25,8 @@ from kgqa_hpc.anchors.names import plain
 from kgqa_hpc.columns import Column
 from kgqa_hpc.errors import EmptyGraphError, InputError
 from kgqa_hpc.kg.reduce import AnswerGraph
-from kgqa_hpc.prompts.safe_text import clean_name
 from kgqa_hpc.settings import KindSettings, Package
+from kgqa_hpc.text.plain_text import clean_name
 
 Effect = Literal["raises", "lowers", "needs"]
 Edge = tuple[int, int, str]  # source, target and type

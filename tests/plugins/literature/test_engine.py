@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
+from kgqa_hpc.engines import parse_engine
 from kgqa_hpc.engines.engine import Request
 from kgqa_hpc.engines.mailbox import Mailbox
-from kgqa_hpc.engines.registry import parse_engine
 from kgqa_hpc.errors import EngineConfigError, InputError, StoreError
 from kgqa_hpc.plugins.literature import engine
 from kgqa_hpc.plugins.literature.documents.document import Document

@@ -9,12 +9,12 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kgqa_hpc.engines.http import answer_within
 from kgqa_hpc.errors import ConfigError, GraphFormatError
 from kgqa_hpc.kg.file import write_graph
 from kgqa_hpc.plugins.biokg.hydrate import cleaned, hydrate
 from kgqa_hpc.plugins.biokg.recipe import Rules, Space, load_recipe
 from kgqa_hpc.plugins.biokg.spaces import read_names
-from kgqa_hpc.text import services
 
 COMPOUNDS = {
     "table": "COMPOUND.tsv",
@@ -207,14 +207,12 @@ def test_spaces_with_similar_names_keep_their_answers_apart(named, tables, servi
     ],
 )  # fmt: skip
 def test_a_service_that_misbehaves_for_an_id_names_the_others(named, web, service, monkeypatch, mood, reason):
-    ask = services.answer_within
-
     def impatient(request, seconds, largest):
         # Of this id alone: a loaded machine may answer the others slowly.
         hurry = mood in ("silent", "trickles", "headers") and request.full_url.endswith("/100")
-        return ask(request, 0.5 if hurry else seconds, largest)
+        return answer_within(request, 0.5 if hurry else seconds, largest)
 
-    monkeypatch.setattr(services, "answer_within", impatient)
+    monkeypatch.setattr("kgqa_hpc.plugins.biokg.spaces.answer_within", impatient)
     service.mood["100"] = mood
     graph, report = named(web(), web=True)
     assert graph.names[5:7].tolist() == ["", "gene 200"]

@@ -1,21 +1,17 @@
-"""What leaves an engine: no secret, nothing that a terminal obeys, and the reason of its end."""
+"""What leaves an engine: no secret, and nothing that a terminal obeys."""
 
 import io
 import json
-import os
-import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from kgqa_hpc.engines.clean import MASK, Redactor, exit_words, one_line, without_node
-from kgqa_hpc.engines.engine import EngineSettings, Response
+from kgqa_hpc.engines import parse_engine
+from kgqa_hpc.engines.engine import MASK, EngineSettings, Redactor, Response, one_line, without_node
 from kgqa_hpc.engines.process import EngineProcess
-from kgqa_hpc.engines.registry import parse_engine
 from kgqa_hpc.errors import EngineConfigError
 from tests import chat_program
 from tests.engines.asking import user
@@ -42,7 +38,7 @@ def test_a_known_key_is_masked_wherever_it_stands_and_short_values_are_not() -> 
     answer = redact.response(Response("r", f'{{"a": "{KEY}"}}', "error", error=error, thought=thought))
     assert (answer.text, answer.thought) == (f'{{"a": "{MASK}"}}', f"The key is {MASK}.")
     assert answer.error == f"bad {MASK} [2J no"
-    assert not Redactor(["SHORT", "UNSET"], {"SHORT": "no"})
+    assert Redactor(["SHORT", "UNSET"], {"SHORT": "no"}).secrets == []
 
 
 @pytest.mark.parametrize("before", [5, *range(65_536 - len(KEY), 65_537, 5)])
@@ -85,19 +81,6 @@ def test_a_key_that_a_server_echoes_reaches_neither_answers_nor_errors_nor_the_l
         EngineProcess(echoing("--refuse", structured="json_schema"), log, PATIENCE_S).start()
     assert KEY not in str(caught.value)
     assert caught.value.message.isprintable()
-
-
-def test_an_end_is_seen_also_when_both_were_suspended_meanwhile(monkeypatch: pytest.MonkeyPatch) -> None:
-    def suspended(seconds: float) -> None:
-        later = real() + 3600
-        monkeypatch.setattr(time, "monotonic", lambda: later)
-        child.kill()
-        os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)
-
-    real = time.monotonic
-    with subprocess.Popen(["sleep", "600"]) as child:
-        monkeypatch.setattr(time, "sleep", suspended)
-        assert exit_words(child.pid) == "killed by SIGKILL"
 
 
 def test_a_broken_card_names_the_line_that_excludes_its_node(monkeypatch: pytest.MonkeyPatch) -> None:

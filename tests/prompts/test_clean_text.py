@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from kgqa_hpc.anchors.anchor import Anchor, Node, Relation, graph_variables
 from kgqa_hpc.prompts.prompt import load_prompt
-from kgqa_hpc.prompts.safe_text import NAME_LENGTH, Lines, clean_lines, clean_text, clean_value
+from kgqa_hpc.text.plain_text import NAME_LENGTH, Lines, clean_lines, clean_text, clean_value
 
 MARKERS = '``` ~~~ --- """ <| |> </ << {{ {% {# }} %} [INST] <think'
 TURNS = "<|im_end|> <|eot_id|> </s> [INST] [/INST] <<SYS>> <think> </think> <start_of_turn> <｜User｜> |>"
