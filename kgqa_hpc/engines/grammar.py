@@ -283,13 +283,13 @@ def reply_form(text: str) -> dict[str, str] | None:
     for group in reversed(text.split("}")[:-1]):
         parts = [part.partition(":") for part in group.rpartition("{")[2].split(",")]
         named = [part for part in parts if part[1]] or parts
-        fields = {}
-        for name, _, value in named:
-            value = value.strip(_QUOTES).lower()
-            is_boolean = value.startswith(("true", "false"))
-            fields[name.strip(_QUOTES)] = (
-                "boolean" if is_boolean else "integer" if value.isdecimal() else "string"
-            )
+        fields = {name.strip(_QUOTES): _type(value.strip(_QUOTES)) for name, _, value in named}
         if (len(fields) > 1 or named[0][1]) and all(name.isidentifier() for name in fields):
             return fields
     return None
+
+
+def _type(value: str) -> str:
+    if value.lower().startswith(("true", "false")):
+        return "boolean"
+    return "integer" if value.isdecimal() else "string"

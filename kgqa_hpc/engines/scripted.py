@@ -221,10 +221,7 @@ class ScriptedEngine:
                 return
             now = time.monotonic()
             for request in new:
-                # 32 bytes derived from the model's name, the messages and the seed.
-                messages = [[message["role"], message["content"]] for message in request.messages]
-                content = orjson.dumps([self._config.model, request.seed, messages])
-                key = blake2b(content, digest_size=32).digest()
+                key = _key(self._config.model, request)
                 self._crash_or_hang(key)
                 cost = self._cost(request, key)
                 batch.add((request, key, cost), cost, now)
@@ -285,6 +282,12 @@ class ScriptedEngine:
             while fault == "hang":
                 time.sleep(3600)
             os.kill(os.getpid(), signal.SIGKILL)
+
+
+def _key(model: str, request: Request) -> bytes:
+    """32 bytes derived from the model's name, the messages and the seed."""
+    messages = [[message["role"], message["content"]] for message in request.messages]
+    return blake2b(orjson.dumps([model, request.seed, messages]), digest_size=32).digest()
 
 
 def _unit(key: bytes, name: bytes) -> float:

@@ -223,6 +223,13 @@ def draw_limits(assignments: Iterable[Assignment], exact_shapes: Collection[int]
     return limits
 
 
+def explain_enumeration(totals: Mapping[int, int], counted: float) -> Plan:
+    """Describe the enumeration and its duration; `counted` are the core-seconds of the closed forms."""
+    seconds = counted + enumeration_seconds(totals)
+    summary = f"{sum(totals.values()):,} occurrences: all are walked through and sampled by rank"
+    return Plan("enumerate", f"{summary}, about {duration(seconds)} on one core", seconds)
+
+
 def explain_drawing(totals: Mapping[int, float], inexact: int, counted: float, drawn: float) -> Plan:
     """Explain the chosen drawing method in a few lines; the shapes in `inexact` have estimated `totals`."""
     total = sum(totals.values())

@@ -167,8 +167,7 @@ def restrict_to_core(graph: OrderedGraph, lists: TriangleLists) -> tuple[Ordered
     ranges = row_ranges(graph.indptr)
     indptr = np.zeros(n + 1, np.int64)
     graph.workers.run(lambda block: triangles.inner_degrees(*block, *rows, indptr[1:]), ranges)
-    inner_paths, paths = (float((d * (d - 1.0)).sum()) / 2 for d in (indptr[1:], graph.degree))
-    if inner_paths > (1 - WORTHWHILE) * paths:
+    if _paths(indptr[1:]) > (1 - WORTHWHILE) * _paths(graph.degree):
         return graph, lists
     np.cumsum(indptr, out=indptr)
     indices = np.empty(indptr[-1], np.int32)
@@ -178,6 +177,10 @@ def restrict_to_core(graph: OrderedGraph, lists: TriangleLists) -> tuple[Ordered
     graph.workers.run(lambda block: triangles.inner_rows(*block, *rows, lists.starts, *new), ranges)
     core = OrderedGraph(indptr, indices, graph.original, graph.workers)
     return core, TriangleLists(starts, lists.corners)
+
+
+def _paths(degree: np.ndarray) -> float:
+    return float((degree * (degree - 1.0)).sum()) / 2
 
 
 def parts_of(graph: OrderedGraph) -> int:

@@ -22,6 +22,7 @@ from kgqa_hpc.graphlets.choose_method import (
     draw_limits,
     enumeration_seconds,
     explain_drawing,
+    explain_enumeration,
     resize,
 )
 from kgqa_hpc.graphlets.count import Backend, copy_counts, induced_counts
@@ -38,7 +39,7 @@ from kgqa_hpc.graphlets.sample_by_rank import count_by_enumeration, enumerate_sa
 from kgqa_hpc.graphlets.shapes import SHAPES, Occurrences
 from kgqa_hpc.graphlets.structures import Ground, root_copies
 from kgqa_hpc.terminal import StageProgress
-from kgqa_hpc.text.plain_text import csv_lines, duration
+from kgqa_hpc.text.plain_text import csv_lines
 from kgqa_hpc.threads import Workers
 
 # Columns of statistics_csv.
@@ -208,9 +209,7 @@ def _enumerate(
     totals = exact
     if len(exact) < len(SHAPES):
         totals = count_by_enumeration(graph, lists)
-    seconds = counted + enumeration_seconds(totals)
-    summary = f"{sum(totals.values()):,} occurrences: all are walked through and sampled by rank"
-    plan = Plan("enumerate", f"{summary}, about {duration(seconds)} on one core", seconds)
+    plan = explain_enumeration(totals, counted)
     announce(plan)
     occurrences = enumerate_sample(graph, lists, totals, sizes, seed)
     return totals, dict.fromkeys(SHAPES, 0.0), occurrences, plan

@@ -144,19 +144,19 @@ class HitCounts:
         return totals, errors
 
 
-@dataclass(eq=False)
 class _Collector:
     """The different occurrences of one shape in the order in which they are hit, up to `size`.
 
     It stops early after ten times as many repeated hits as expected if one occurrence were still missing.
     """
 
-    size: int
-    nodes: np.ndarray = field(default_factory=lambda: np.zeros((0, 5), np.int32))
-    codes: np.ndarray = field(default_factory=lambda: np.zeros(0, np.int64))
-    _hits: int = 0
-    _last_new: int = -1  # index of the hit
-    _gave_up: bool = False
+    def __init__(self, size: int) -> None:
+        self.size = size
+        self.nodes = np.zeros((0, 5), np.int32)
+        self.codes = np.zeros(0, np.int64)
+        self._hits = 0
+        self._last_new = -1  # index of the hit
+        self._gave_up = False
 
     @property
     def open(self) -> bool:

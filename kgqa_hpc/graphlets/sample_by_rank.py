@@ -16,7 +16,7 @@ window, 60 bytes per sampled graphlet. Counts are int64: totals up to 2**62.
 import contextlib
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -75,7 +75,6 @@ def cut_units(graph: OrderedGraph) -> Units:
     return Units(roots, firsts, lasts, bounds)
 
 
-@dataclass(frozen=True)
 class Scratches:
     """Pool of working arrays for threads, lent block by block.
 
@@ -83,8 +82,9 @@ class Scratches:
     only when another round begins.
     """
 
-    graph: OrderedGraph
-    idle: list[tuple[np.ndarray, ...]] = field(default_factory=list)
+    def __init__(self, graph: OrderedGraph) -> None:
+        self._graph = graph
+        self._idle: list[tuple[np.ndarray, ...]] = []
 
     @contextlib.contextmanager
     def lent(self, root: int) -> Iterator[tuple[np.ndarray, ...]]:
@@ -92,19 +92,19 @@ class Scratches:
 
         reached int64 (1,), cursor int64 (n,), marks uint8 (n,), extension int32 (n + 1,), near int32 (n, 4).
         """
-        n = self.graph.num_nodes
+        n = self._graph.num_nodes
         try:
-            scratch = self.idle.pop()
+            scratch = self._idle.pop()
         except IndexError:
             arrays = np.zeros(n, np.int64), np.zeros(n, np.uint8), np.zeros(n + 1, np.int32)
             scratch = np.full(1, n, np.int64), *arrays, np.zeros((n, 4), np.int32)
         reached, cursor, _, _, near = scratch
         if reached[0] > root:  # another round, or new arrays
             reached[0] = -1
-            cursor[:] = self.graph.indptr[:-1]
-            near[:, 0] = self.graph.degree
+            cursor[:] = self._graph.indptr[:-1]
+            near[:, 0] = self._graph.degree
         yield scratch
-        self.idle.append(scratch)
+        self._idle.append(scratch)
 
 
 def _bulk_tables() -> tuple[np.ndarray, ...]:
@@ -185,12 +185,11 @@ def count_by_enumeration(graph: OrderedGraph, lists: TriangleLists) -> dict[int,
     units = cut_units(graph)
     walk = _Walk(graph, lists, units)
     triples = graph.workers.run(walk.triples, range(units.blocks))
-    larger = graph.workers.run(
-        lambda block: walk.count(block, 5, np.empty((triples[block].sum(), SLOTS), np.int64)),
-        range(units.blocks),
-        "counting",
-    )
-    counts = triples + larger
+
+    def count(block: int) -> np.ndarray:
+        return walk.count(block, 5, np.empty((triples[block].sum(), SLOTS), np.int64))
+
+    counts = triples + graph.workers.run(count, range(units.blocks), "counting")
     total = np.array(counts, np.int64).reshape(-1, SLOTS).sum(axis=0)
     return {shape: int(total[shape]) for shape in SHAPES}
 
@@ -256,16 +255,20 @@ def _go_through(
 
     `before`: occurrences in earlier windows.
     """
-    run, per_block = walk.workers.run, triples
+
+    def count(at: int) -> np.ndarray:
+        return walk.count(blocks[at], largest, trails[at])
+
+    per_block = triples
     if largest > 3:
-        counts = run(lambda at: walk.count(blocks[at], largest, trails[at]), range(len(blocks)))
-        per_block = triples + np.array(counts)
+        per_block = triples + np.array(walk.workers.run(count, range(len(blocks))))
     local, starts = _split_ranks(per_block, before, ranks)
+
+    def look_up(at: int) -> None:
+        walk.look_up(blocks[at], largest, trails[at], local, starts[at : at + 2], occurrences)
+
     active = [at for at in range(len(blocks)) if (starts[at] < starts[at + 1]).any()]
-    run(
-        lambda at: walk.look_up(blocks[at], largest, trails[at], local, starts[at : at + 2], occurrences),
-        active,
-    )
+    walk.workers.run(look_up, active)
     total: np.ndarray = per_block.sum(axis=0)
     return total
 

@@ -32,38 +32,43 @@ class Shape:
     edges: tuple[Edge, ...]
 
 
+def _shape(id: int, name: str, k: int, edges: str) -> Shape:
+    pairs = tuple((int(pair[0]), int(pair[1])) for pair in edges.split())
+    return Shape(id, name, k, pairs)
+
+
 SHAPES: dict[int, Shape] = {
-    id: Shape(id, name, k, tuple((int(pair[0]), int(pair[1])) for pair in edges.split()))
-    for id, name, k, edges in (
-        (1, "path-3", 3, "01 12"),
-        (2, "triangle", 3, "01 12 20"),
-        (3, "path-4", 4, "01 12 23"),
-        (4, "star-4", 4, "01 02 03"),
-        (5, "square", 4, "01 12 23 03"),
-        (6, "paw", 4, "01 12 23 02"),
-        (7, "diamond", 4, "01 12 23 30 02"),
-        (8, "clique-4", 4, "01 12 23 30 02 13"),
-        (9, "path-5", 5, "01 12 23 34"),
-        (10, "fork", 5, "01 02 03 34"),
-        (11, "star-5", 5, "01 02 03 04"),
-        (12, "bull", 5, "01 12 02 13 24"),
-        (13, "lollipop", 5, "01 12 23 34 02"),
-        (14, "cricket", 5, "01 02 03 04 12"),
-        (15, "pentagon", 5, "01 12 23 34 40"),
-        (16, "banner", 5, "01 12 23 34 03"),
-        (17, "dart", 5, "01 12 23 34 03 13"),
-        (18, "butterfly", 5, "01 02 03 04 12 34"),
-        (19, "kite", 5, "01 12 23 34 02 03"),
-        (20, "K2,3", 5, "01 12 23 34 03 14"),
-        (21, "house", 5, "01 12 02 13 24 34"),
-        (22, "book", 5, "01 12 23 34 03 14 31"),
-        (23, "clique-4 with tail", 5, "01 12 23 30 02 13 04"),
-        (24, "gem", 5, "01 12 23 34 02 03 04"),
-        (25, "diamond-plus-one", 5, "01 12 23 34 03 14 24"),
-        (26, "clique-4 with triangle", 5, "01 12 23 34 03 14 31 20"),
-        (27, "wheel", 5, "01 23 34 14 31 20 42 40"),
-        (28, "clique-5 minus edge", 5, "01 12 23 34 02 03 04 13 14"),
-        (29, "clique-5", 5, "01 12 23 34 02 03 04 13 14 24"),
+    shape.id: shape
+    for shape in (
+        _shape(1, "path-3", 3, "01 12"),
+        _shape(2, "triangle", 3, "01 12 20"),
+        _shape(3, "path-4", 4, "01 12 23"),
+        _shape(4, "star-4", 4, "01 02 03"),
+        _shape(5, "square", 4, "01 12 23 03"),
+        _shape(6, "paw", 4, "01 12 23 02"),
+        _shape(7, "diamond", 4, "01 12 23 30 02"),
+        _shape(8, "clique-4", 4, "01 12 23 30 02 13"),
+        _shape(9, "path-5", 5, "01 12 23 34"),
+        _shape(10, "fork", 5, "01 02 03 34"),
+        _shape(11, "star-5", 5, "01 02 03 04"),
+        _shape(12, "bull", 5, "01 12 02 13 24"),
+        _shape(13, "lollipop", 5, "01 12 23 34 02"),
+        _shape(14, "cricket", 5, "01 02 03 04 12"),
+        _shape(15, "pentagon", 5, "01 12 23 34 40"),
+        _shape(16, "banner", 5, "01 12 23 34 03"),
+        _shape(17, "dart", 5, "01 12 23 34 03 13"),
+        _shape(18, "butterfly", 5, "01 02 03 04 12 34"),
+        _shape(19, "kite", 5, "01 12 23 34 02 03"),
+        _shape(20, "K2,3", 5, "01 12 23 34 03 14"),
+        _shape(21, "house", 5, "01 12 02 13 24 34"),
+        _shape(22, "book", 5, "01 12 23 34 03 14 31"),
+        _shape(23, "clique-4 with tail", 5, "01 12 23 30 02 13 04"),
+        _shape(24, "gem", 5, "01 12 23 34 02 03 04"),
+        _shape(25, "diamond-plus-one", 5, "01 12 23 34 03 14 24"),
+        _shape(26, "clique-4 with triangle", 5, "01 12 23 34 03 14 31 20"),
+        _shape(27, "wheel", 5, "01 23 34 14 31 20 42 40"),
+        _shape(28, "clique-5 minus edge", 5, "01 12 23 34 02 03 04 13 14"),
+        _shape(29, "clique-5", 5, "01 12 23 34 02 03 04 13 14 24"),
     )
 }
 MAX_SHAPE = max(SHAPES)

@@ -203,6 +203,13 @@ def _place(table, a, b):
 
 
 @helper
+def may_be_adjacent(table, a, b):
+    """0 if the pair is not adjacent, 1 if it may be; int64."""
+    bit = _place(table, a, b)
+    return np.int64((table[np.int64(bit >> np.uint64(6))] >> (bit & np.uint64(63))) & np.uint64(1))
+
+
+@helper
 def adjacent(indptr, indices, a, b):
     """Whether {a, b} is an edge, by a search in the shorter row."""
     if indptr[a + 1] - indptr[a] > indptr[b + 1] - indptr[b]:
@@ -217,9 +224,7 @@ def possible_code(table, row, size):
     code = np.int64(0)
     for j in range(1, size):
         for i in range(j):
-            bit = _place(table, row[i], row[j])
-            may_be = (table[np.int64(bit >> np.uint64(6))] >> (bit & np.uint64(63))) & np.uint64(1)
-            code |= np.int64(may_be) << (j * (j - 1) // 2 + i)
+            code |= may_be_adjacent(table, row[i], row[j]) << (j * (j - 1) // 2 + i)
     return code
 
 

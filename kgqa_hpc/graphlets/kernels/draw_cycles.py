@@ -38,9 +38,12 @@ def draw_cycles(structure, size, full_code, key, start, picks, indptr, indices, 
         if v != last:
             if last >= 0:
                 _forget(last, reached, touched, ways, near, indptr, indices)
-            lowest = v if structure == 15 else 0
-            reached = _paths_above(v, lowest, indptr, indices, ways, near, touched)
-            _weigh(structure, v, reached, touched, ways, indptr, indices, weights)
+            if structure == 15:
+                reached = _paths_above(v, v, indptr, indices, ways, near, touched)
+                _weigh_edges(reached, touched, ways, indptr, indices, weights)
+            else:
+                reached = _paths_above(v, 0, indptr, indices, ways, near, touched)
+                _weigh_pairs(structure, v, reached, touched, ways, indptr, weights)
             last = v
         begin_draw(state, key, start + i)
         x = np.int64(touched[weighted(state, weights, 0, reached)])
@@ -93,15 +96,12 @@ def _forget(v, reached, touched, ways, near, indptr, indices):
 
 
 @helper
-def _weigh(structure, v, reached, touched, ways, indptr, indices, weights):
-    """Running weights of the vertices x that `_paths_above` reached: the number of copies with v and x."""
+def _weigh_pairs(structure, v, reached, touched, common, indptr, weights):
     total = np.int64(0)
     for i in range(reached):
         x = touched[i]
-        w = np.int64(ways[x])
-        if structure == 15:
-            total += w * _ways_beyond(x, ways, indptr, indices)
-        elif structure == 20:
+        w = np.int64(common[x])
+        if structure == 20:
             total += w * (w - 1) * (w - 2) // 6
         elif structure == 5:
             total += w * (w - 1) // 2
@@ -159,6 +159,15 @@ def _draw_pentagon(state, v, x, ways, near, indptr, indices, row):
     w = _step_back(state, y, np.int64(ways[y]), near, indptr, indices)
     row[0], row[1], row[2], row[3], row[4] = v, u, x, y, w
     return u != w and u != y and w != x
+
+
+@helper
+def _weigh_edges(reached, touched, ways, indptr, indices, weights):
+    total = np.int64(0)
+    for i in range(reached):
+        x = touched[i]
+        total += ways[x] * _ways_beyond(x, ways, indptr, indices)
+        weights[i] = total
 
 
 @helper
@@ -223,10 +232,7 @@ def draw_cliques(
         slot = heads[link]
         a = np.int64(indices[slot])
         b = np.int64(tails[link])
-        # The third corner: uniform among the corners in the lists of the slots of a and b.
-        opposite_slot = find_slot(indptr, indices, v, b)
-        shared = _common_corner(slot, opposite_slot, -1, starts, corners)
-        z = _common_corner(slot, opposite_slot, below(state, shared), starts, corners)
+        z = _third(state, v, slot, b, indptr, indices, starts, corners)
         row[0], row[1], row[2], row[3] = v, a, b, z
         if structure == 23:
             row[4] = other_neighbour(state, indptr, indices, v, a, b, z)
@@ -262,6 +268,14 @@ def _weigh_link(structure, v, indptr, indices, starts, corners, marks, heads, ta
             at += 1
         for i in range(starts[slot], starts[slot + 1]):
             marks[corners[i]] = 0
+
+
+@helper
+def _third(state, v, slot, b, indptr, indices, starts, corners):
+    """Uniform third corner of the triangles on {a, b} in the link: a corner in the lists of both slots."""
+    opposite_slot = find_slot(indptr, indices, v, b)
+    shared = _common_corner(slot, opposite_slot, -1, starts, corners)
+    return _common_corner(slot, opposite_slot, below(state, shared), starts, corners)
 
 
 @helper

@@ -9,7 +9,7 @@ adjacent to x, 32 = x or before it.
 
 import numpy as np
 
-from kgqa_hpc.graphlets.kernels.walk import IN_SET, extend, reach_root, unmark
+from kgqa_hpc.graphlets.kernels.walk import IN_SET, extend, extend_from_root, reach_root, unmark
 from kgqa_hpc.jit import helper, kernel
 
 NEVER = np.iinfo(np.int64).max
@@ -42,7 +42,7 @@ def emit_units(
         v = roots[unit]
         reach_root(v, indptr, indices, reached, cursor, near)
         prefix[0] = v
-        n1 = extend(v, 1, 0, indptr, indices, cursor, marks, extension)
+        n1 = extend_from_root(v, indptr, indices, cursor, marks, extension)
         for i in range(min(firsts[unit], n1)):
             marks[extension[i]] |= IN_SET
         for i in range(firsts[unit], min(lasts[unit], n1)):

@@ -41,11 +41,20 @@ def reach_root(root, indptr, indices, reached, cursor, near):
 
 
 @helper
-def extend(vertex, bit, size, indptr, indices, cursor, marks, extension):
-    """Append the neighbours of `vertex` that are new to the extension of `size`; set the bit of all its neighbours.
+def extend_from_root(v, indptr, indices, cursor, marks, extension):
+    """Write the neighbours above the root into the extension, give them bit 1; returns their number."""
+    size = 0
+    for slot in range(cursor[v], indptr[v + 1]):
+        y = indices[slot]
+        extension[size] = y
+        marks[y] = 1
+        size += 1
+    return size
 
-    Returns the new size.
-    """
+
+@helper
+def extend(vertex, bit, size, indptr, indices, cursor, marks, extension):
+    """Append the neighbours of `vertex` that are new to the extension; set the bit of all its neighbours."""
     for slot in range(cursor[vertex], indptr[vertex + 1]):
         y = indices[slot]
         if marks[y] == 0:
@@ -74,7 +83,7 @@ def count_triples(roots, firsts, lasts, indptr, indices, scratch, tables):
     for unit in range(roots.shape[0]):
         v = roots[unit]
         reach_root(v, indptr, indices, reached, cursor, near)
-        n1 = extend(v, 1, 0, indptr, indices, cursor, marks, extension)
+        n1 = extend_from_root(v, indptr, indices, cursor, marks, extension)
         for i in range(firsts[unit], min(lasts[unit], n1)):
             u = extension[i]
             n2 = extend(u, 2, n1, indptr, indices, cursor, marks, extension)
@@ -107,7 +116,7 @@ def count_units(roots, firsts, lasts, five, indptr, indices, starts, corners, sc
     for unit in range(roots.shape[0]):
         v = roots[unit]
         reach_root(v, indptr, indices, reached, cursor, near)
-        n1 = extend(v, 1, 0, indptr, indices, cursor, marks, extension)
+        n1 = extend_from_root(v, indptr, indices, cursor, marks, extension)
         lowest = min(firsts[unit], n1)
         for i in range(n1):
             if i < lowest:
