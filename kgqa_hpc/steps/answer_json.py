@@ -171,10 +171,14 @@ def _pairs(items: list[tuple[str, Any]]) -> dict[str, Any]:
     return value
 
 
+def _integer(digits: str) -> int | float:
+    """The number; beyond 64 bits, which records cannot hold, the nearest float, as orjson reads it."""
+    return int(digits) if len(digits) < 19 else orjson.loads(digits)
+
+
 _HOOKS: dict[str, Any] = {
     "object_pairs_hook": _pairs,
-    # Beyond 64 bits, which records cannot hold, the nearest float, as orjson reads it.
-    "parse_int": lambda number: int(number) if len(number) < 19 else orjson.loads(number),
+    "parse_int": _integer,
     "parse_float": orjson.loads,  # refuses what a float cannot hold, such as 1e400
     "parse_constant": orjson.loads,  # refuses NaN and Infinity
 }

@@ -79,11 +79,6 @@ class Step:
         self.context = context
         # Of each turn, the last also of all further ones; empty for a step without requests. The chain adds later ones.
         self.prompts: tuple[Prompt, ...] = () if prompt is None else (prompt,)
-        self.asks = prompt is not None  # whether the step needs an engine
-        # Most attempts per item according to the prompt; None: the run's `runtime.attempts` apply.
-        self.attempts = None if prompt is None else prompt.attempts
-        # This step alone; of a StepFamily, its steps by variant (steps/variants.py).
-        self.members: tuple[Step, ...] = (self,)
         self._columns = self.columns_for(settings)
 
     # Methods that the author of a step overrides.
@@ -139,6 +134,11 @@ class Step:
 
     # Methods that the worker calls.
 
+    @property
+    def asks(self) -> bool:
+        """Whether the step needs an engine."""
+        return bool(self.prompts)
+
     def asks_about(self, item: Item) -> bool:
         """Whether the step needs the engine for this item; if not, `compute` does the work."""
         return self.asks
@@ -152,9 +152,19 @@ class Step:
         """The prompt of a turn, from 0."""
         return self.prompts[min(turn, len(self.prompts) - 1)]
 
+    @property
+    def members(self) -> "tuple[Step, ...]":
+        """This step alone; for a StepFamily, its steps by variant (steps/variants.py)."""
+        return (self,)
+
     def of(self, item: Item) -> "Step":
         """The step of the family that processes this item."""
         return self
+
+    @property
+    def attempts(self) -> int | None:
+        """Most attempts per item according to the prompt; None: the run's `runtime.attempts` apply."""
+        return self.prompt.attempts if self.asks else None
 
     def request(self, item: Item, attempt: int, turn: int = 0) -> Request:
         """The request to the engine, equal for equal item, attempt, turn and run seed on any machine.

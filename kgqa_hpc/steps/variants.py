@@ -46,7 +46,10 @@ class StepFamily(Step):
         super().__init__(leading.settings, leading.prompt if leading.asks else None, leading.context)
         for name in ("name", "answer", "adds", "gives", "needs", "turns"):
             setattr(self, name, getattr(leading, name))
-        self.members = tuple(self._by_variant.values())
+
+    @property
+    def members(self) -> tuple[Step, ...]:
+        return tuple(self._by_variant.values())
 
     def of(self, item: Item) -> Step:
         return self._by_variant[item.anchor.data["variant"]]
