@@ -49,13 +49,18 @@ def fill_rows(begin, last, indptr, indices, original, label, new_indptr, new_ind
             at += 1
         if at - start > SHORT:
             new_indices[start:at].sort()
-            continue
-        for i in range(start + 1, at):
-            moved = new_indices[i]
-            while i > start and new_indices[i - 1] > moved:
-                new_indices[i] = new_indices[i - 1]
-                i -= 1
-            new_indices[i] = moved
+        else:
+            _sort_short(new_indices, start, at)
+
+
+@helper
+def _sort_short(values, start, stop):
+    for i in range(start + 1, stop):
+        value = values[i]
+        while i > start and values[i - 1] > value:
+            values[i] = values[i - 1]
+            i -= 1
+        values[i] = value
 
 
 @helper
