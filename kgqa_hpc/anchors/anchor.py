@@ -137,11 +137,8 @@ class AnchorKind:
         return graph_variables(anchor)
 
     def start(self, anchor: Anchor) -> dict[str, Any]:
-        """The fields with which an item of this anchor starts; by default the known answers, if `gives` names them."""
-        if "answers" not in self.gives:
-            return {}
-        answers = list(anchor.data["answers"])
-        return {"answer": "; ".join(answers), "answers": answers}
+        """The fields (`gives`) with which an item of this anchor starts."""
+        return {}
 
     def record(self, anchor: Anchor, fields: Mapping[str, Any]) -> dict[str, Any]:
         """The values of `columns` for the record of an anchor; `fields` are the item's other fields."""

@@ -21,6 +21,7 @@ from kgqa_hpc.anchors.family import (
     CYPHER,
     DIFFICULTY,
     QUERY,
+    answer_fields,
     askable,
     chain_queries,
     content_id,
@@ -111,6 +112,9 @@ class FactAnchors(AnchorKind):
         words = {"relation": clean_name(data["relation"]), "asked": clean_type(data["asked"])}
         answers = [clean_name(answer) for answer in data["answers"]]
         return {**fields, "given": fields["nodes"][:1], **words, "out": data["out"], "answers": answers}
+
+    def start(self, anchor: Anchor) -> dict[str, Any]:
+        return answer_fields(anchor.data["answers"])
 
     def objection(self, anchor: Anchor, fields: Mapping[str, Any]) -> str | None:
         """An objection if the answers differ from the graph's, or the wording breaks a rule."""

@@ -78,6 +78,11 @@ def difficulty(steps: int, nodes: int, degree: int) -> dict[str, Any]:
     return {"difficulty": level, "inference_steps": steps, "graph_nodes_used": nodes, "answer_degree": degree}
 
 
+def answer_fields(answers: Sequence[str]) -> dict[str, Any]:
+    """The initial fields of an item with known answers."""
+    return {"answer": "; ".join(answers), "answers": list(answers)}
+
+
 def in_turn(shares: list[Iterator[T]], number: int) -> Iterator[T]:
     """Take an item from each group in turn, up to `number` items."""
     rounds = chain.from_iterable(zip_longest(*shares))

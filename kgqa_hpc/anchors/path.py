@@ -21,6 +21,7 @@ from kgqa_hpc.anchors.family import (
     CYPHER,
     DIFFICULTY,
     QUERY,
+    answer_fields,
     askable,
     chain_queries,
     content_id,
@@ -187,6 +188,9 @@ class PathAnchors(AnchorKind):
             "answers": [clean_name(answer) for answer in anchor.data["answers"]],
             "asked": types[-1],
         }
+
+    def start(self, anchor: Anchor) -> dict[str, Any]:
+        return answer_fields(anchor.data["answers"])
 
     def objection(self, anchor: Anchor, fields: Mapping[str, Any]) -> str | None:
         """An objection if a step is no edge, the answers differ from the graph's, or the wording breaks a rule."""

@@ -19,6 +19,7 @@ from kgqa_hpc.anchors.anchor import Anchor, AnchorKind, Drawn, Node, Source, Too
 from kgqa_hpc.anchors.family import (
     DIFFICULTY,
     QUERY,
+    answer_fields,
     askable,
     content_id,
     difficulty,
@@ -137,6 +138,9 @@ class ScriptAnchors(AnchorKind):
         texts = {"asks": clean_name(data["asks"]), "script": clean_lines(data["script"])}
         answers = [clean_name(answer) for answer in data["answers"]]
         return {**fields, **texts, "given": fields["nodes"][:1], "answers": answers}
+
+    def start(self, anchor: Anchor) -> dict[str, Any]:
+        return answer_fields(anchor.data["answers"])
 
     def worded(self, anchor: Anchor, question: str) -> str:
         """The wording; if the answer is a number, it begins with the graph's source and version, if they are known."""
