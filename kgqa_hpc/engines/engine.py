@@ -223,7 +223,7 @@ class EngineSettings(Settings):
 
 
 # A server may repeat the key of a request in an error or an answer; a model may write escape sequences. The engine's
-# child cleans answers and errors before it sends them; the worker cleans the child's output before it logs it.
+# child cleans answers and errors before they reach the worker, the worker cleans the child's output before its log.
 MASK = "***"
 # Smallest length of a secret that is masked: masking "none" or "1" would damage every text.
 SHORTEST_SECRET = 6
@@ -241,11 +241,14 @@ class Redactor:
 
     def __init__(self, names: Iterable[str], environ: Mapping[str, str] = os.environ) -> None:
         values = {environ.get(name, "").strip() for name in names}
-        self.secrets = sorted((v for v in values if len(v) >= SHORTEST_SECRET), key=len, reverse=True)
+        self._secrets = sorted((v for v in values if len(v) >= SHORTEST_SECRET), key=len, reverse=True)
+
+    def __bool__(self) -> bool:
+        return bool(self._secrets)
 
     def text(self, text: str) -> str:
         """The text with secrets replaced."""
-        for secret in self.secrets:
+        for secret in self._secrets:
             text = text.replace(secret, MASK)
         return text
 
@@ -259,7 +262,7 @@ class Redactor:
         """Append the cleaned output of a pipe to a log, until the pipe ends."""
         decode = codecs.getincrementaldecoder("utf-8")("replace").decode
         # Keep back the end of an unfinished line that may be the beginning of a secret.
-        overlap, held = max(map(len, self.secrets), default=1) - 1, ""
+        overlap, held = max(map(len, self._secrets), default=1) - 1, ""
         piece = b"\n"
         with source:
             while piece:

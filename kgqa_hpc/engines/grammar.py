@@ -184,19 +184,20 @@ class _Rules:
             return " | ".join(json.dumps(text, ensure_ascii=False) for text in texts)
         if schema["type"] == "boolean":
             return '"true" | "false"'
-        if schema["type"] == "object":
-            parts = []
-            for number, (key, inner) in enumerate(schema["properties"].items()):
-                opening = ("," if number else "{") + json.dumps(key) + ":"
-                parts.append(f"{json.dumps(opening)} {self._rule(self.of(inner))}")
-            return " ".join(parts) + ' "}"'
-        methods = {"array": self._array, "string": self._string, "integer": _number, "number": _number}
-        return methods[schema["type"]](schema)
+        methods = {"object": self._object, "array": self._array, "string": self._string}
+        return (methods | {"integer": _number, "number": _number})[schema["type"]](schema)
 
     def _rule(self, body: str) -> str:
         name = f"r{len(self.lines)}"
         self.lines.append(f"{name} ::= {body}")
         return name
+
+    def _object(self, schema: Schema) -> str:
+        parts = []
+        for number, (key, inner) in enumerate(schema["properties"].items()):
+            opening = ("," if number else "{") + json.dumps(key) + ":"
+            parts.append(f"{json.dumps(opening)} {self._rule(self.of(inner))}")
+        return " ".join(parts) + ' "}"'
 
     def _array(self, schema: Schema) -> str:
         low, high = array_bounds(schema)

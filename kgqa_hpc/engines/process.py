@@ -1,4 +1,4 @@
-"""Supervisor of an engine process: starts it, sends requests, reads answers, and kills it when it stalls.
+"""Supervisor of an engine process: it starts it, sends requests, reads answers, and kills it when it stalls.
 
 Native code may crash, hang or leak; in a child process (child.py) it cannot harm the worker. The worker gets an
 answer per request or one EngineDied, after which `start` may be called again.
@@ -81,7 +81,7 @@ class EngineProcess:
 
     `log` collects what the child prints (appended, secrets masked), `batches` is a batch engine's folder. The child
     counts as stalled after `stall_after` seconds (or `EngineInfo.stall_s`, if that is less) without any answer or
-    progress while requests are in flight, or after as long without a heartbeat, but at least a minute. Call `start` in
+    progress while requests are in flight, or after as long without a heartbeat, but at least a minute. `start` from
     a thread that lives as long as the engine: the kernel ends the child together with the thread that started it.
     `described` is called with every description of the engine, also with those that come between answers.
     `in_flight` holds the ids of the requests that were sent and not answered; after EngineDied: those that died with
@@ -215,7 +215,7 @@ class EngineProcess:
             self._process = subprocess.Popen(
                 [sys.executable, "-m", "kgqa_hpc.engines.child", str(theirs.fileno()), str(os.getpid())],
                 stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE if self._redact.secrets else log,
+                stdout=subprocess.PIPE if self._redact else log,
                 stderr=subprocess.STDOUT,
                 pass_fds=[theirs.fileno()],
                 start_new_session=True,

@@ -154,9 +154,12 @@ class TextStream(io.RawIOBase):
         """The content of the file, decompressed if its first bytes are those of a known compression format."""
         magic = self._inner_read(6)
         self._file.seek(0)
-        if not magic.startswith(b"PK\x03\x04"):
-            opener = next((opener for start, opener in _OPENERS.items() if magic.startswith(start)), None)
-            return opener(self._file) if opener else self._file
+        if magic.startswith(b"PK\x03\x04"):
+            return self._only_member()
+        opener = next((opener for start, opener in _OPENERS.items() if magic.startswith(start)), None)
+        return opener(self._file) if opener else self._file
+
+    def _only_member(self) -> IO[bytes]:
         try:
             archive = zipfile.ZipFile(self._file)
             names = [name for name in archive.namelist() if not name.endswith("/")]

@@ -86,13 +86,15 @@ def ask_once(settings: ChatSettings) -> None:
 
     Raises EngineConfigError when a server does not answer, or refuses key, address or model.
     """
-    request = PROBE._replace(max_tokens=1)
+
+    def ask(url: str) -> None:
+        api, request = ChatApi(url, settings, timeout_s=FOREIGN_PATIENCE_S), PROBE._replace(max_tokens=1)
+        with suppress(Trouble):  # the server is up, but busy, or it requires more than one token
+            api.run(first_answer(api, request, "none", FOREIGN_PATIENCE_S, busy_suffices=True))
+
     with ThreadPoolExecutor(1) as thread:  # because the caller may have an event loop, as in a notebook
         for url in settings.urls if settings.command is None else ():
-            api = ChatApi(url, settings, timeout_s=FOREIGN_PATIENCE_S)
-            answer = first_answer(api, request, "none", FOREIGN_PATIENCE_S, busy_suffices=True)
-            with suppress(Trouble):  # the server is up, but busy, or it requires more than one token
-                thread.submit(api.run, answer).result()
+            thread.submit(ask, url).result()
 
 
 class Agreement:

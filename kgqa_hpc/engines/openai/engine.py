@@ -101,7 +101,7 @@ class OpenAIEngine:
 
     @property
     def progress(self) -> int:
-        """Repetitions so far. They count as progress, so that `start_timeout_s` limits a wait, not `engine_stall`."""
+        """Number of repetitions: requests that wait for a server wait for `start_timeout_s`, not `engine_stall`."""
         return int(self.server_load["retries"])
 
     def preflight(self, schemas: Sequence[Mapping[str, Any]]) -> None:
@@ -210,8 +210,8 @@ class OpenAIEngine:
                     return True
                 except Trouble as trouble:
                     words = str(trouble)
-            if self._server is not None and (code := self._server.supervisor.poll()) is not None:
-                raise ConnectionError(f"the server ended with exit code {code}")
+            if self._server is not None and self._server.exit_code is not None:
+                raise ConnectionError(f"the server ended with exit code {self._server.exit_code}")
             if time.monotonic() - self._last_success > self._config.start_timeout_s:
                 raise ConnectionError(
                     f"no server has answered for {self._config.start_timeout_s:.0f} s: {words}"

@@ -52,9 +52,8 @@ _turns = itertools.count()
 class OwnServer:
     """A running server on a free loopback port, which ends with this process, however this process ends.
 
-    `settings` have its address, the name of its model, and its batch; `digest` is that of its weights; the exit code of
-    `supervisor` is the server's. Raises EngineConfigError if the model is missing or does not fit, or the server ends
-    or takes too long to start.
+    `settings` have its address, the name of its model, and its batch; `digest` is that of its weights. Raises
+    EngineConfigError if the model is missing or does not fit, or the server ends or takes too long to start.
     """
 
     def __init__(self, settings: OpenAISettings) -> None:
@@ -78,17 +77,22 @@ class OwnServer:
         caches = {variable: str(cache / folder) for variable, folder in CACHES.items()}
         with turn_to_start(command, cache):
             words = [word.replace("{port}", str(self._port)) for word in command]
-            self.supervisor = supervised(words, caches | dict(os.environ))
+            self._supervisor = supervised(words, caches | dict(os.environ))
             try:
                 self._wait_until_healthy(command[0])
             except BaseException:
                 self.close()
                 raise
 
+    @property
+    def exit_code(self) -> int | None:
+        """The server's exit code; None while it runs."""
+        return self._supervisor.poll()
+
     def close(self) -> None:
         """Stop the server; kill it if it does not end by itself. Idempotent."""
         with suppress(ValueError):  # it was called before
-            self.supervisor.communicate(b"x")
+            self._supervisor.communicate(b"x")
 
     def _wait_until_healthy(self, name: str) -> None:
         path, patience_s = self.settings.health_path, self.settings.start_timeout_s
@@ -99,9 +103,9 @@ class OwnServer:
                 connection.request("GET", path)
                 if connection.getresponse().status == 200:
                     return
-            if (code := self.supervisor.poll()) is not None:
+            if self.exit_code is not None:
                 raise EngineConfigError(
-                    f"engine.command: {name} ended with exit code {code} before it was ready",
+                    f"engine.command: {name} ended with exit code {self.exit_code} before it was ready",
                     SEE_LOG,
                 )
             if time.monotonic() > deadline:
