@@ -15,7 +15,7 @@ from typing import Any
 
 import numba  # noqa: F401  imported once, before the first fork
 
-import kgqa_hpc.plugins.biokg.sources.rdf  # noqa: F401  as numba
+import kgqa_hpc.plugins.biokg.rdf  # noqa: F401  as numba
 from kgqa_hpc.config import load_config
 from kgqa_hpc.errors import KgqaError
 from kgqa_hpc.kg.settings import graph_config, load_graph

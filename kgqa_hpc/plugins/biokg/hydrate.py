@@ -21,7 +21,7 @@ import numpy as np
 import pyarrow as pa
 
 from kgqa_hpc.kg.graph import KnowledgeGraph
-from kgqa_hpc.plugins.biokg.fields import read_columns
+from kgqa_hpc.plugins.biokg.published import read_columns
 from kgqa_hpc.plugins.biokg.recipe import GIVEN, EntityClass, Recipe, Rules, Source, load_recipe
 from kgqa_hpc.plugins.biokg.spaces import Spaces
 from kgqa_hpc.text.plain_text import normalized
@@ -99,7 +99,7 @@ class _Work:
                     keys[node] = key if source.is_name else self._recipe.spaces[source.space].local(key)
             self._ids[kind, number] = keys
             if not source.is_name:
-                self._spaces.want(source.space, keys.values())
+                self._spaces.wanted[source.space].update(keys.values())
 
     def _cell(self, source: Source, node: int, cells: dict[str, dict[str, str]]) -> str:
         key = str(self._graph.node_ids[node])

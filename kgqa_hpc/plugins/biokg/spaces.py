@@ -183,18 +183,14 @@ def _json_object(space: Space, path: Path) -> Iterator[tuple[str, str]]:
 
 
 class Spaces:
-    """Names by space and id. A table is read once, at its first lookup, for all ids registered by `want`."""
+    """Names by space and id. A table is read once, at its first lookup, for all ids in `wanted` by then."""
 
     def __init__(self, recipe: Recipe, cache: Path | None, *, web: bool) -> None:
         self._recipe, self._cache, self._web = recipe, cache, web
-        self._wanted: dict[str, set[str]] = {name: set() for name in recipe.spaces}
+        self.wanted: dict[str, set[str]] = {name: set() for name in recipe.spaces}
         self._tables: dict[str, Found] = {}
         self._webs: dict[str, Web] = {}
         self._counts: dict[str, Counter[str]] = {name: Counter() for name in recipe.spaces}
-
-    def want(self, space: str, keys: Iterable[str]) -> None:
-        """Register ids that will be looked up."""
-        self._wanted[space].update(keys)
 
     def ask(self, space: str, keys: list[str]) -> None:
         """Request unknown ids from the web service of an identifier space, if it has one and web access is allowed."""
@@ -216,7 +212,7 @@ class Spaces:
             return str(answer["name"]), described.resolver.url, str(answer.get("date", ""))
         if space not in self._tables:
             path = self._recipe.path(str(described.table or described.obo))
-            self._tables[space] = read_names(described, path, self._wanted[space])
+            self._tables[space] = read_names(described, path, self.wanted[space])
         table = self._tables[space]
         name = table.names.get(key)
         return None if name is None else (name, table.file, described.date)
@@ -232,7 +228,7 @@ class Spaces:
                 "table": table.file or (space.resolver.url if space.resolver else space.table or space.obo),
                 "date": space.date,
                 "table_is_missing": table.missing,
-                "wanted": len(self._wanted[name]),
+                "wanted": len(self.wanted[name]),
                 "conflicts": len(table.conflicts),
                 "examples_of_conflicts": dict(list(table.conflicts.items())[:_EXAMPLES]),
                 "unreachable": counts["unreachable"],

@@ -24,9 +24,10 @@ from __future__ import annotations
 
 import dataclasses
 import re
+from collections.abc import Iterator, Sequence
 from itertools import chain
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -36,13 +37,13 @@ from pydantic import Field, model_validator
 
 from kgqa_hpc.errors import GraphFormatError, InputError
 from kgqa_hpc.kg.assemble import Assembly
-from kgqa_hpc.kg.delimited import CSV, TSV, Rows
+from kgqa_hpc.kg.delimited import CSV, RAGGED, TSV, DelimitedFile, Rows
 from kgqa_hpc.kg.graph import KnowledgeGraph
 from kgqa_hpc.kg.settings import Files, SourceSettings, listed
 from kgqa_hpc.kg.sources.csv import add_triples
 from kgqa_hpc.kg.tables import Buffer, constant, read_table
-from kgqa_hpc.plugins.biokg.fields import members, read_columns
-from kgqa_hpc.plugins.biokg.sources.exchange import json_members
+from kgqa_hpc.plugins.biokg.exchange import json_members, members
+from kgqa_hpc.registry import did_you_mean
 
 NO_NAME_EDGES = "has_code"
 # Which column of which table holds names (not identifiers).
@@ -112,6 +113,29 @@ def _names(folder: Path) -> dict[str, str]:
     return names
 
 
+def read_columns(path: Path, requested: Sequence[str]) -> Iterator[tuple[str, dict[str, str]]]:
+    """Rows of a table of entities: the id, and the stripped values of the requested columns ("" for an empty cell).
+
+    The format is OREGANO's: tab-separated, the id first, then names and identifiers of other databases;
+    headers and values are padded with blanks. If several columns have the same stripped name, the last
+    non-empty value counts. Raises GraphFormatError with file and line, and for a column the table does not have.
+    """
+    file = DelimitedFile.open(path, RAGGED)
+    header = [name.strip() for name in file.first_record.fields]
+    for name in requested:
+        if name not in header[1:]:
+            problem = f"{path.name} line 1: column {name!r} is missing{did_you_mean(name, header)}"
+            raise GraphFormatError(problem, "is it the right table?")
+    numbers = list(map(str, range(len(header))))
+    # Of the columns with one name, the last comes first.
+    same = {name: [k for k in numbers[:0:-1] if header[int(k)] == name] for name in requested}
+    columns = dict.fromkeys(["0", *(k for positions in same.values() for k in positions)])
+    for rows in file.rows(numbers, list(columns), header=True):
+        cells = {k: [text.strip() for text in column.to_pylist()] for k, column in rows.columns.items()}
+        for row, node in enumerate(cells["0"]):
+            yield node, {name: next((v for k in ks if (v := cells[k][row])), "") for name, ks in same.items()}
+
+
 _END = ("index", "id", "type", "name", "source")
 
 
@@ -151,7 +175,13 @@ class PrimeKg:
             _add_nodes(assembly, rows, np.array(fresh, np.int64))
             assembly.edges(rows.file, rows["x_index"], rows["y_index"], rows[kind], rows.line_of)
         graph = assembly.finish({"source": self.name, "files": path.name, "licence": self.licence})
-        return graph if settings.mirrored == "keep" else graph.with_edges(_first_of_mirrored(graph))
+        if settings.mirrored == "keep":
+            return graph
+        import pandas as pd
+
+        ends = graph.edge_source, graph.edge_target
+        keys = np.minimum(*ends), np.maximum(*ends), graph.edge_type
+        return graph.with_edges(~pd.DataFrame(dict(enumerate(keys))).duplicated().to_numpy())
 
 
 def _add_nodes(assembly: Assembly, rows: Rows, positions: npt.NDArray[np.int64]) -> None:
@@ -163,14 +193,6 @@ def _add_nodes(assembly: Assembly, rows: Rows, positions: npt.NDArray[np.int64])
         rows.file, columns["index"], columns["name"], columns["type"],
         lambda row: lines(int(positions[row]) // 2), properties,
     )  # fmt: skip
-
-
-def _first_of_mirrored(graph: KnowledgeGraph) -> npt.NDArray[np.bool_]:
-    import pandas as pd
-
-    source, target = graph.edge_source, graph.edge_target
-    columns = np.minimum(source, target), np.maximum(source, target), graph.edge_type
-    return ~pd.DataFrame(dict(enumerate(columns))).duplicated().to_numpy()
 
 
 class DrkgSettings(SourceSettings):
@@ -267,19 +289,15 @@ def _read_hetnet(path: Path, assembly: Assembly, properties: list[str]) -> None:
         try:
             selected = members({"direction": item.get("direction")} | (item.get("data") or {}), properties)
             if member == "nodes":
-                identifier = _node_id(item["kind"], item["identifier"])
+                identifier = f"{item['kind']}::{item['identifier']}"
                 rows.node(line, identifier, str(item["name"] or ""), item["kind"], selected)
             else:
-                ends = _node_id(*item["source_id"]), _node_id(*item["target_id"])
-                rows.edge(line, *ends, item["kind"], selected)
-        except (KeyError, TypeError) as problem:
+                source, target = (f"{kind}::{end}" for kind, end in (item["source_id"], item["target_id"]))
+                rows.edge(line, source, target, item["kind"], selected)
+        except (KeyError, TypeError, ValueError) as problem:
             text = f"{path.name} line {line:,}: not a {member[:-1]} of a hetnet: {problem}"
             raise GraphFormatError(text, "export it again") from None
     rows.flush()
-
-
-def _node_id(kind: Any, identifier: Any) -> str:
-    return f"{kind}::{identifier}"
 
 
 def _long_names(path: Path) -> dict[str, str]:

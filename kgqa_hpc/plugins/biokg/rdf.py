@@ -171,9 +171,6 @@ class _BoundedXml(io.RawIOBase):
         self._tail, self._run = b"", 0
         self._entity_limit, self._text_limit = XML_ENTITY_BYTES.value, XML_TEXT_BYTES.value
 
-    def readable(self) -> bool:
-        return True
-
     def read(self, size: int = -1) -> bytes:
         piece = self._stream.read(size)
         seen, at = self._tail + piece, -1
