@@ -23,7 +23,7 @@ from kgqa_hpc.plugins.evaluation.ratings import read_csv
 from kgqa_hpc.plugins.evaluation.records import records
 from kgqa_hpc.plugins.gasl.cli import read_input
 from kgqa_hpc.plugins.gasl.parser import read_script
-from kgqa_hpc.plugins.literature.documents.read import read_documents
+from kgqa_hpc.plugins.literature.read import read_documents
 from kgqa_hpc.text import streams
 
 READERS: dict[str, Callable[[Path], Any]] = {

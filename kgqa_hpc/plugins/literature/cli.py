@@ -33,7 +33,7 @@ def index_build(
     as_json: AsJson = False,
 ) -> None:
     """Build a BM25 index of documents."""
-    from kgqa_hpc.plugins.literature.bm25.build import build_index, render, summary
+    from kgqa_hpc.plugins.literature.bm25_build import build_index, render, summary
     from kgqa_hpc.terminal import stage_progress
     from kgqa_hpc.threads import usable_cores
 
@@ -55,8 +55,8 @@ def index_search(
 ) -> None:
     """Print the documents that match a query best; with --json one line per query."""
     from kgqa_hpc.errors import InputError
-    from kgqa_hpc.plugins.literature.bm25.search import Bm25Index
-    from kgqa_hpc.plugins.literature.documents.read import read_queries
+    from kgqa_hpc.plugins.literature.bm25 import Bm25Index
+    from kgqa_hpc.plugins.literature.read import read_queries
 
     if (query is None) == (queries is None):
         raise InputError("one of QUERY and --queries FILE is needed", 'kgqa index search INDEX "some words"')
@@ -88,9 +88,9 @@ def mentions(
     as_json: Annotated[bool, typer.Option("--json", help="Print the counts as JSON, too.")] = False,
 ) -> None:
     """Find names in documents: a JSON line per document, with offsets in code points."""
-    from kgqa_hpc.plugins.literature.documents.mentions import NameFinder
-    from kgqa_hpc.plugins.literature.documents.names import read_names, searchable_names
-    from kgqa_hpc.plugins.literature.documents.read import document_files, read_documents
+    from kgqa_hpc.plugins.literature.mentions import NameFinder
+    from kgqa_hpc.plugins.literature.names import read_names, searchable_names
+    from kgqa_hpc.plugins.literature.read import document_files, read_documents
 
     document_files(documents)  # report a missing file before slow work
     name_counts, documents_read = Counter[str | None](), 0

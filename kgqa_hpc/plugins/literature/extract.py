@@ -1,6 +1,6 @@
 """Questions about the proteins that an abstract names, their organism and their entry in Swiss-Prot (QAProt, 3.1-3.3).
 
-The anchor kind `abstract`: documents that name a protein or gene. They are read by plugins/literature/documents
+The anchor kind `abstract`: documents that name a protein or gene. They are read by read.py
 (deletions and versions applied), names found by exact matching with word boundaries. All documents are counted in
 stats/abstracts.json: read = usable (drawn or not) + without text + retracted + without a name.
 
@@ -30,17 +30,18 @@ from kgqa_hpc.anchors.family import own_words, place
 from kgqa_hpc.anchors.names import plain
 from kgqa_hpc.columns import Column
 from kgqa_hpc.errors import InputError
-from kgqa_hpc.plugins.literature.documents.document import QuotableText
-from kgqa_hpc.plugins.literature.documents.mapping import ProteinTable, names_of
-from kgqa_hpc.plugins.literature.documents.mentions import NameFinder
-from kgqa_hpc.plugins.literature.documents.names import read_names, searchable_names
-from kgqa_hpc.plugins.literature.documents.proteins import (
+from kgqa_hpc.plugins.literature.document import QuotableText
+from kgqa_hpc.plugins.literature.mentions import NameFinder
+from kgqa_hpc.plugins.literature.names import read_names, searchable_names
+from kgqa_hpc.plugins.literature.proteins import (
     NO_ORGANISM,
+    ProteinTable,
     function_classes,
+    names_of,
     read_proteins,
     taxon_groups,
 )
-from kgqa_hpc.plugins.literature.documents.read import document_files, read_documents
+from kgqa_hpc.plugins.literature.read import document_files, read_documents
 from kgqa_hpc.prompts.safe_text import clean_text
 from kgqa_hpc.settings import KindSettings, StepSettings
 from kgqa_hpc.steps.item import PAIR, Item

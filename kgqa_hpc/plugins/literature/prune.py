@@ -11,10 +11,10 @@ from collections.abc import Iterable, Iterator
 from pydantic import Field
 
 from kgqa_hpc.columns import Column
-from kgqa_hpc.plugins.literature.documents.document import Span
-from kgqa_hpc.plugins.literature.documents.mentions import NameFinder
-from kgqa_hpc.plugins.literature.documents.names import any_case, spellings
+from kgqa_hpc.plugins.literature.document import Span
 from kgqa_hpc.plugins.literature.extract import kept
+from kgqa_hpc.plugins.literature.mentions import NameFinder
+from kgqa_hpc.plugins.literature.names import any_case, spellings
 from kgqa_hpc.settings import StepSettings
 from kgqa_hpc.steps.item import PAIR, Item
 from kgqa_hpc.steps.step import Done, Outcome, Step

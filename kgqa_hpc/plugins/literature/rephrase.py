@@ -46,7 +46,7 @@ class Examples:
     """The items of a benchmark file as texts of one line each. Raises InputError naming the file and the item."""
 
     def __init__(self, path: Path) -> None:
-        from kgqa_hpc.plugins.literature.bm25.search import Shard, add_documents, analyzer, new_index
+        from kgqa_hpc.plugins.literature.bm25 import Shard, add_documents, analyzer, new_index
 
         texts: list[str] = []
         for location, item in _items(path):

@@ -19,8 +19,8 @@ from itertools import chain
 
 import ahocorasick_rs
 
-from kgqa_hpc.plugins.literature.documents.document import Span
-from kgqa_hpc.plugins.literature.documents.names import LOOKALIKES, WORDS, is_stop_word
+from kgqa_hpc.plugins.literature.document import Span
+from kgqa_hpc.plugins.literature.names import LOOKALIKES, WORDS, is_stop_word
 
 _BLANKS = " \t\n\r\u00a0\u2009\u202f"
 _HYPHENS = "-\u00ad\u2010\u2011\u2012\u2013\u2212"

@@ -28,7 +28,7 @@ import orjson
 import tantivy
 
 from kgqa_hpc.errors import CorruptFile, InputError
-from kgqa_hpc.plugins.literature.documents.document import Document, OtherAbstract
+from kgqa_hpc.plugins.literature.document import Document, OtherAbstract
 from kgqa_hpc.store import canonical
 
 K1 = 1.2

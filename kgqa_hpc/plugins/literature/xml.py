@@ -28,7 +28,7 @@ from typing import Any
 from lxml import etree
 
 from kgqa_hpc.errors import DocumentFormatError
-from kgqa_hpc.plugins.literature.documents.document import Change, Document, OtherAbstract
+from kgqa_hpc.plugins.literature.document import Change, Document, OtherAbstract
 from kgqa_hpc.text.plain_text import printable
 from kgqa_hpc.text.streams import XML_RECORD_BYTES, XML_TAGS, TextStream
 
