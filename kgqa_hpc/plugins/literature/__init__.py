@@ -25,7 +25,7 @@ ENTRIES = {
         "judge_decision": "judges:JudgeDecision",
     },
     "engines": {"index": "engine:IndexEngine"},
-    "exports": {"linkbert-medqa": "linkbert:LinkbertMedqa", "linkbert-pubmedqa": "linkbert:LinkbertPubmedqa"},
+    "exports": {"linkbert-medqa": "rephrase:LinkbertMedqa", "linkbert-pubmedqa": "rephrase:LinkbertPubmedqa"},
     "clusterings": {"sequence_cluster": "protein_sets:cluster"},
     "commands": {"index": "cli:index", "mentions": "cli:mentions", "proteins": "cli:proteins"},
 }

@@ -30,6 +30,7 @@ from kgqa_hpc.anchors.family import own_words, place
 from kgqa_hpc.anchors.names import plain
 from kgqa_hpc.columns import Column
 from kgqa_hpc.errors import InputError
+from kgqa_hpc.kg.settings import listed
 from kgqa_hpc.plugins.literature.document import QuotableText
 from kgqa_hpc.plugins.literature.mentions import NameFinder
 from kgqa_hpc.plugins.literature.names import read_names, searchable_names
@@ -61,10 +62,6 @@ class AbstractSettings(KindSettings):
     min_length: int = Field(3, ge=1, description="Minimum letters and digits of a name.")
     retracted: bool = Field(False, description="Include retracted publications.")
     paths = ("documents", "names")
-
-    def tables(self) -> list[Path]:
-        """The tables of names, one or several."""
-        return [Path(path) for path in ([self.names] if isinstance(self.names, str) else self.names)]
 
 
 class AbstractAnchors(AnchorKind):
@@ -122,12 +119,12 @@ class AbstractAnchors(AnchorKind):
 
     def files(self, settings: AbstractSettings) -> list[Path]:
         """Every document file, and the table of names."""
-        return [*document_files([Path(path) for path in settings.documents]), *settings.tables()]
+        return [*document_files([Path(path) for path in settings.documents]), *listed(settings.names)]
 
 
 def _anchors(settings: AbstractSettings, counts: Counter[str], groups: Counter[str]) -> Iterator[Anchor]:
     """The usable documents in the order of the files; documents are counted in `counts`, anchors in `groups`."""
-    names = (name for table in settings.tables() for name in read_names(table))
+    names = (name for table in listed(settings.names) for name in read_names(table))
     finder = NameFinder(searchable_names(names, settings.min_length))
     for document in read_documents(settings.documents):
         counts["read"] += 1

@@ -60,9 +60,6 @@ class _Measured(io.RawIOBase):
     def begin(self) -> None:
         self._bytes = self._tags = 0
 
-    def readable(self) -> bool:
-        return True
-
     def read(self, size: int = -1) -> bytes:
         data = self._source.read(size)
         self._bytes += len(data)
@@ -81,18 +78,11 @@ def buffered(path: Path) -> io.BufferedReader:
 
 
 def xml_changes(path: Path) -> Iterator[Change]:
-    """Records and deletions of one file, in its order. Raises DocumentFormatError.
+    """Records and deletions of one file, in its order.
 
-    Texts of MEDLINE are read when the document is made, which must be before the next change is asked for.
-    """
-    for element in _elements(path):
-        yield from (_medline if element.tag in _MEDLINE else _jats)(path, element)
-
-
-def _elements(path: Path) -> Iterator[Any]:
-    """Each record or article, whole, in order; it is emptied before the next is read.
-
-    Raises DocumentFormatError for a file that is not well-formed, declares entities, or has no such element.
+    Texts of MEDLINE are read when the document is made, which must be before the next change is asked for: then the
+    record is emptied. Raises DocumentFormatError for a file that is not well-formed, declares entities, or has no
+    record and no article.
     """
     with buffered(path) as file, _Measured(path, file) as source:
         safe = {"resolve_entities": False, "load_dtd": False, "no_network": True, "huge_tree": False}
@@ -106,7 +96,7 @@ def _elements(path: Path) -> Iterator[Any]:
                     problem = f"{path}: declares entities of its own, which are not followed"
                     raise DocumentFormatError(problem, "expand them with a tool you trust")
                 trusted = True
-                yield element
+                yield from (_medline if element.tag in _MEDLINE else _jats)(path, element)
                 # Empty the element, and remove all earlier siblings of it and of its ancestors.
                 element.clear()
                 while (parent := element.getparent()) is not None:
