@@ -26,7 +26,6 @@ GIVEN = {
     "errors.py": {"place"},
     "plugins/evaluation/agreement.py": {"first"},
     "plugins/evaluation/cli.py": {"where"},
-    "plugins/evaluation/hallucination.py": {"first"},
     "plugins/evaluation/human_sample.py": {"where"},
     "plugins/evaluation/judges.py": {"first"},
     "plugins/evaluation/ratings.py": {"where"},

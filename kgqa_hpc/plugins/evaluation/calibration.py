@@ -13,17 +13,17 @@ from typing import Any
 import numpy as np
 
 from kgqa_hpc.errors import InputError
+from kgqa_hpc.plugins.evaluation import agreement
 from kgqa_hpc.plugins.evaluation import judges as judging
 from kgqa_hpc.plugins.evaluation.agreement import (
     MISSING,
     Codes,
     Floats,
-    Votes,
-    agreement_table,
-    estimate,
+    Truth,
     interval_text,
+    kappa_statistic,
 )
-from kgqa_hpc.plugins.evaluation.judges import Truth, kappa_statistic, log_odds_weights, measure
+from kgqa_hpc.plugins.evaluation.judges import log_odds_weights
 from kgqa_hpc.plugins.evaluation.ratings import ACCEPTABLE, ANSWER_CRITERIA, Ratings
 from kgqa_hpc.plugins.evaluation.records import Verdicts
 from kgqa_hpc.text.plain_text import aligned, plain_line
@@ -55,10 +55,10 @@ def calibrate(ratings: Ratings, verdicts: Verdicts, *, width: float = 0.10, seed
     lengths = np.array([characters[verdicts.items[i]] for i in rows], dtype=np.float64)
     judges = {
         name: {
-            **measure(votes[:, j], truth, seed=seed),
-            "auc": judging.auc(scores[:, j], truth, seed=seed),
+            **agreement.measure(votes[:, j], truth, seed=seed),
+            "auc": agreement.auc(scores[:, j], truth, seed=seed),
             "threshold": _threshold(scores[:, j], truth, seed),
-            "prefers_longer": judging.length_preference(votes[:, j], truth, lengths, seed=seed),
+            "prefers_longer": agreement.length_preference(votes[:, j], truth, lengths, seed=seed),
         }
         for j, name in enumerate(verdicts.judges)
     }
@@ -66,10 +66,10 @@ def calibrate(ratings: Ratings, verdicts: Verdicts, *, width: float = 0.10, seed
     errors = {name: measures["kappa_error"] for name, measures in judges.items()}
     planned = {
         name: {
-            "half_width": judging.kappa_half_width(len(rows), error),
-            "needed": judging.ratings_for_kappa(width, error),
+            "half_width": agreement.kappa_half_width(len(rows), error),
+            "needed": agreement.ratings_for_kappa(width, error),
         }
-        for name, error in {"": judging.WORST_KAPPA_ERROR, **errors}.items()
+        for name, error in {"": agreement.WORST_KAPPA_ERROR, **errors}.items()
         if error is not None
     }
     return {
@@ -78,7 +78,7 @@ def calibrate(ratings: Ratings, verdicts: Verdicts, *, width: float = 0.10, seed
         "matched": {"id": verdicts.by_id, "text": verdicts.by_text, "texts_differ": verdicts.texts_differ},
         "good": int(truth.sum()),
         "judges": judges,
-        "decision": measure(decided, truth, seed=seed) if (decided != MISSING).any() else None,
+        "decision": agreement.measure(decided, truth, seed=seed) if (decided != MISSING).any() else None,
         "panel": _panel(votes, verdicts.judges, truth, seed),
         "needed": {"ratings": len(rows), "width": width, **planned.pop(""), "judges": planned},
     }
@@ -93,7 +93,7 @@ def _threshold(scores: Floats, truth: Truth, seed: int) -> dict[str, Any] | None
         level = best_threshold(scores[rows], truth[rows])
         return lambda unseen: _at(scores[unseen], level)
 
-    held_out = measure(out_of_fold(fit, len(truth), seed), truth, seed=seed)
+    held_out = agreement.measure(out_of_fold(fit, len(truth), seed), truth, seed=seed)
     return {"accept_from": best_threshold(scores, truth), **held_out}
 
 
@@ -136,7 +136,7 @@ def _panel(votes: Codes, judges: tuple[str, ...], truth: Truth, seed: int) -> di
 
     decisions = {**judging.rules(cast), "weighted": out_of_fold(fit, len(truth), seed)}
     decisions |= {f"{name} alone": cast[:, j] for j, name in enumerate(names)}
-    measured = {rule: measure(decision, truth, seed=seed) for rule, decision in decisions.items()}
+    measured = {rule: agreement.measure(decision, truth, seed=seed) for rule, decision in decisions.items()}
     kappas = {rule: measures["kappa"]["value"] for rule, measures in measured.items()}
     ranked = sorted((rule for rule in kappas if kappas[rule] is not None), key=lambda rule: -kappas[rule])
     best = ranked[0] if ranked else None
@@ -145,7 +145,7 @@ def _panel(votes: Codes, judges: tuple[str, ...], truth: Truth, seed: int) -> di
     gap = None
     if best and second:
         a, b = (kappa_statistic(decisions[rule], truth) for rule in (best, second))
-        gap = estimate(lambda weights: a(weights) - b(weights), len(truth), seed=seed)
+        gap = agreement.estimate(lambda weights: a(weights) - b(weights), len(truth), seed=seed)
     weights = log_odds_weights(cast, truth).tolist()
     return {
         "rules": measured,
@@ -156,7 +156,7 @@ def _panel(votes: Codes, judges: tuple[str, ...], truth: Truth, seed: int) -> di
         "decide": decide_block(best, names, weights) if best else None,
         "confusion": judging.confusion(cast, names),
         "alone": judging.decides_alone(cast, names),
-        "agreement": agreement_table(Votes(cast, names, (False, True)), seed=seed),
+        "agreement": agreement.agreement_table(agreement.Votes(cast, names, (False, True)), seed=seed),
     }
 
 

@@ -23,7 +23,7 @@ import numpy as np
 from kgqa_hpc.drawing import json_block, render_page
 from kgqa_hpc.errors import InputError
 from kgqa_hpc.intervals import Z95
-from kgqa_hpc.plugins.evaluation.judges import kappa_half_width
+from kgqa_hpc.plugins.evaluation.agreement import kappa_half_width
 from kgqa_hpc.plugins.evaluation.ratings import CRITERIA, SCALES, csv_bytes, read_csv
 from kgqa_hpc.plugins.evaluation.records import records
 from kgqa_hpc.store.atomic import make_folder, write_file

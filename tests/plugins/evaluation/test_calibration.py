@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kgqa_hpc.errors import ConfigError, InputError
+from kgqa_hpc.plugins.evaluation.agreement import length_preference
 from kgqa_hpc.plugins.evaluation.calibration import (
     _recommendation,
     best_threshold,
@@ -20,7 +21,7 @@ from kgqa_hpc.plugins.evaluation.calibration import (
     out_of_fold,
     render,
 )
-from kgqa_hpc.plugins.evaluation.judges import length_preference, rules, weighted
+from kgqa_hpc.plugins.evaluation.judges import rules, weighted
 from kgqa_hpc.plugins.evaluation.ratings import CRITERIA, Rating, Ratings
 from kgqa_hpc.plugins.evaluation.records import opinion, read_verdicts
 from kgqa_hpc.plugins.evaluation.retest import ask_judges
