@@ -81,7 +81,7 @@ def load_state(path: Path, script: str, graph: str) -> State:
 
 Step = dict[str, Any]
 # Called with the state after each step that is not an error.
-OnStep = Callable[[State], None]
+OnStep = Callable[[State], object]
 
 
 @dataclass(frozen=True)

@@ -113,9 +113,6 @@ class Items:
         text: str = cells[position] if position < len(cells) else self.new[position - len(cells)][column]
         return text
 
-    def types(self) -> set[str]:
-        return {*self.table.types, *(item["type"] for item in self.new)}
-
     def fields(self) -> set[str]:
         """All names that the first step of a field can have; requires at least one node or edge."""
         created = (name for item in self.new for name in item["properties"])

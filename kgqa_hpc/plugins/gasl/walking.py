@@ -227,14 +227,11 @@ def cluster(world: World, ref: Ref, via: tuple[Word, ...] | None) -> Outcome:
     step = stepper(world, "both", _known(via, graph.edges))
     order = {node: k for k, node in enumerate(nodes)}
 
-    def inside(node: int) -> list[Step]:
-        return [near for near in step(node) if near[0] in order]
-
     parts: list[list[int]] = []
     seen: set[int] = set()
     for node in nodes:
         if node not in seen:
-            part = distances([node], inside, len(nodes))
+            part = distances([node], lambda n: [near for near in step(n) if near[0] in order], len(nodes))
             seen.update(part)
             parts.append(sorted(part, key=order.__getitem__))
     parts.sort(key=lambda part: -len(part))
@@ -248,7 +245,7 @@ def cluster(world: World, ref: Ref, via: tuple[Word, ...] | None) -> Outcome:
 def _known(words: Sequence[Word | None] | None, items: Items) -> set[str] | None:
     """The set of named types; None (all types) without names. Raises ScriptError `name` for a type the graph lacks."""
     named = [word for word in words or () if word is not None]
-    types = items.types() if named else set()
+    types = {*items.table.types, *(item["type"] for item in items.new)} if named else set()
     for word in named:
         if word.text not in types:
             kind = "edge" if "source" in items.table.columns else "node"

@@ -148,14 +148,8 @@ def _work(jobs: Sequence[Job], label: str, workers: int, progress: StageProgress
 
 def _end_with_parent() -> None:
     """Make a worker process end when the command's process is killed."""
-
-    def watch() -> None:
-        parent = parent_process()
-        if parent is not None:
-            wait([parent.sentinel])
-            os._exit(1)
-
-    Thread(target=watch, daemon=True).start()
+    if parent := parent_process():
+        Thread(target=lambda: wait([parent.sentinel]) and os._exit(1), daemon=True).start()
 
 
 def write_part(source: Path, target: Path, shards: int) -> None:
