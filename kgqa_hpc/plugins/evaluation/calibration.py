@@ -29,7 +29,6 @@ from kgqa_hpc.plugins.evaluation.records import Verdicts
 from kgqa_hpc.text.plain_text import aligned, plain_line
 
 FOLDS = 10
-Rule = Callable[[np.ndarray], Codes]  # decisions on items, by their positions
 
 
 def good_items(ratings: Ratings) -> dict[str, bool]:
@@ -89,11 +88,10 @@ def _threshold(scores: Floats, truth: Truth, seed: int) -> dict[str, Any] | None
     if len(np.unique(scores[~np.isnan(scores)])) < 3:
         return None
 
-    def fit(rows: np.ndarray) -> Rule:
-        level = best_threshold(scores[rows], truth[rows])
-        return lambda unseen: _at(scores[unseen], level)
-
-    held_out = agreement.measure(out_of_fold(fit, len(truth), seed), truth, seed=seed)
+    decisions = out_of_fold(
+        lambda seen, unseen: _at(scores[unseen], best_threshold(scores[seen], truth[seen])), len(truth), seed
+    )
+    held_out = agreement.measure(decisions, truth, seed=seed)
     return {"accept_from": best_threshold(scores, truth), **held_out}
 
 
@@ -112,14 +110,17 @@ def _at(scores: Floats, level: float) -> Codes:
     return np.where(np.isnan(scores), MISSING, scores >= level).astype(np.int64)
 
 
-def out_of_fold(fit: Callable[[np.ndarray], Rule], items: int, seed: int) -> Codes:
-    """Decide each item by the rule fitted to the other folds. `fit(rows)` returns a rule for other rows."""
+def out_of_fold(decide: Callable[[np.ndarray, np.ndarray], Codes], items: int, seed: int) -> Codes:
+    """Decide each item by a rule that was fitted to the other folds.
+
+    `decide(seen, unseen)` fits a rule to the items at the positions `seen` and returns its decisions on the others.
+    """
     fold = np.random.default_rng(seed).permutation(items) % min(FOLDS, items)
     decision = np.full(items, MISSING, dtype=np.int64)
     for number in range(int(fold.max()) + 1):
         inside, outside = np.flatnonzero(fold == number), np.flatnonzero(fold != number)
         if len(outside):
-            decision[inside] = fit(outside)(inside)
+            decision[inside] = decide(outside, inside)
     return decision
 
 
@@ -129,12 +130,12 @@ def _panel(votes: Codes, judges: tuple[str, ...], truth: Truth, seed: int) -> di
     if len(voting) < 2:
         return None
     cast, names = votes[:, voting], tuple(judges[j] for j in voting)
-
-    def fit(rows: np.ndarray) -> Rule:
-        weights = log_odds_weights(cast[rows], truth[rows])
-        return lambda unseen: judging.weighted(cast[unseen], weights)
-
-    decisions = {**judging.rules(cast), "weighted": out_of_fold(fit, len(truth), seed)}
+    by_weight = out_of_fold(
+        lambda seen, unseen: judging.weighted(cast[unseen], log_odds_weights(cast[seen], truth[seen])),
+        len(truth),
+        seed,
+    )
+    decisions = {**judging.rules(cast), "weighted": by_weight}
     decisions |= {f"{name} alone": cast[:, j] for j, name in enumerate(names)}
     measured = {rule: agreement.measure(decision, truth, seed=seed) for rule, decision in decisions.items()}
     kappas = {rule: measures["kappa"]["value"] for rule, measures in measured.items()}

@@ -104,14 +104,11 @@ def test_a_planted_threshold_is_found_and_measured_on_other_items() -> None:
 def test_a_fitted_rule_never_sees_the_items_it_decides() -> None:
     seen: list[tuple[set[int], set[int]]] = []
 
-    def fit(rows: np.ndarray) -> Any:
-        def rule(others: np.ndarray) -> np.ndarray:
-            seen.append((set(rows.tolist()), set(others.tolist())))
-            return np.ones(len(others), dtype=np.int64)
+    def decide(rows: np.ndarray, others: np.ndarray) -> np.ndarray:
+        seen.append((set(rows.tolist()), set(others.tolist())))
+        return np.ones(len(others), dtype=np.int64)
 
-        return rule
-
-    assert out_of_fold(fit, 53, 0).tolist() == [1] * 53
+    assert out_of_fold(decide, 53, 0).tolist() == [1] * 53
     assert all(not inside & outside for inside, outside in seen)
     assert set().union(*(outside for _, outside in seen)) == set(range(53))
 
