@@ -1,13 +1,13 @@
 """Published graphs in formats of their own: OREGANO, PrimeKG, DRKG and Hetionet.
 
 OREGANO v2.1 is a folder with the triples (OREGANO_V2.1.tsv) and one table for each class of entity. An id is
-`TYPE:number`, the type its part before the colon in lower case; what has no colon is an ATC code. Names come from the
-tables' own columns of names; all other classes are named by hydration (configs/hydrate_oregano.yaml). Edges of the
+`TYPE:number`, the type its part before the colon in lower case; an id without a colon is an ATC code. Names come from
+the tables' own columns of names; all other classes are named by hydration (configs/hydrate_oregano.yaml). Edges of the
 type has_code are left out in reduction, as published. Boudin et al. 2023; figshare 23553114 version 3.
 
 PrimeKG is kg.csv: one row an edge with both its ends in full. A node is its number (x_index, y_index): ids of the
-sources (x_id) are numbers without prefix and not unique. Every edge stands twice, x and y exchanged: direction means
-nothing. Chandak, Huang, Zitnik, Scientific Data 10:67, 2023; Harvard Dataverse IXA7BM.
+sources (x_id) are numbers without prefix and not unique. Every edge stands twice, with x and y exchanged: its direction
+has no meaning. Chandak, Huang, Zitnik, Scientific Data 10:67, 2023; Harvard Dataverse IXA7BM.
 
 DRKG, the Drug Repurposing Knowledge Graph, is drkg.tsv: one row a triple, no header, no quoting. An entity is
 `Type::local id` (the type ends at the first `::` and may hold blanks), a relation `SOURCE::name::Head:Tail`, both kept
@@ -96,7 +96,7 @@ class Oregano:
             " Scientific Data 10:871, 2023.",
         }  # fmt: skip
         graph = assembly.finish(attributes, declare=declare)
-        # Always among the types, even of a part of the graph: the default excludes it, and refuses unknown types.
+        # Declared even without such an edge: the default excludes the type, and unknown types are refused.
         if NO_NAME_EDGES in graph.edge_types:
             return graph
         return dataclasses.replace(graph, edge_types=(*graph.edge_types, NO_NAME_EDGES))

@@ -122,7 +122,7 @@ class Web:
 
 
 @dataclass
-class Found:
+class TableNames:
     """The names of a table for the requested ids; if an id has several names, the first counts."""
 
     file: str
@@ -131,9 +131,9 @@ class Found:
     missing: bool = False  # the file does not exist
 
 
-def read_names(space: Space, path: Path, keys: set[str]) -> Found:
+def read_names(space: Space, path: Path, keys: set[str]) -> TableNames:
     """The names of the requested ids; none if the file is missing. Raises GraphFormatError with file and line."""
-    table = Found(path.name, missing=not path.exists())
+    table = TableNames(path.name, missing=not path.exists())
     for key, name in () if table.missing else _rows(space, path):
         if name.strip() and (key := space.local(key)) in keys:
             registered = table.names.setdefault(key, name)
@@ -188,7 +188,7 @@ class Spaces:
     def __init__(self, recipe: Recipe, cache: Path | None, *, web: bool) -> None:
         self._recipe, self._cache, self._web = recipe, cache, web
         self.wanted: dict[str, set[str]] = {name: set() for name in recipe.spaces}
-        self._tables: dict[str, Found] = {}
+        self._tables: dict[str, TableNames] = {}
         self._webs: dict[str, Web] = {}
         self._counts: dict[str, Counter[str]] = {name: Counter() for name in recipe.spaces}
 
@@ -221,7 +221,7 @@ class Spaces:
         """For each space: licence, table, date, number of requested ids, conflicts and failures."""
         report = {}
         for name, space in self._recipe.spaces.items():
-            table = self._tables.get(name, Found(""))
+            table = self._tables.get(name, TableNames(""))
             counts = self._counts[name]
             report[name] = {
                 "licence": space.licence,

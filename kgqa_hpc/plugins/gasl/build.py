@@ -13,7 +13,7 @@ from typing import Any
 from kgqa_hpc.errors import ScriptError
 from kgqa_hpc.plugins.gasl import language as lang
 
-# Lark's trees and tokens; the children of a tree are of no one type.
+# Lark's trees and tokens; the children of a tree are trees, tokens and None.
 Tree = Any
 Token = Any
 

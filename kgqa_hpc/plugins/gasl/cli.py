@@ -1,6 +1,4 @@
-"""The verbs of graph scripts: run one, or only check how it is written. A file of answers or an engine answers the
-prompts of a script.
-"""
+"""Commands of graph scripts: run a script, or only parse it. A file of answers or an engine answers its prompts."""
 
 from __future__ import annotations
 

@@ -136,7 +136,7 @@ def execute(
 
 @dataclass
 class _Run:
-    """The execution of a script; `position` counts the steps behind it, those of an earlier process too."""
+    """The execution of a script; `position` counts the finished steps, those of an earlier process included."""
 
     script: Script
     world: World

@@ -194,7 +194,7 @@ def answers_of(value: Any) -> list[str]:
 
 
 def _sparql_of(script: Script, answer: str, unnamed: bool) -> str | None:
-    """The query for what a script leaves in its variable `answer`; None where it has no direct translation."""
+    """The query for the final value of a script's variable `answer`; None for a script without a direct translation."""
     sets: dict[str, _Pattern] = {}
     numbers = count(1)
     query: str | None = None

@@ -1,5 +1,5 @@
-"""Judges of what a model wrote from documents: pairs of an abstract, options of a question, a yes, no or maybe; and
-type and form of a question.
+"""Judges of texts that a model wrote from documents: pairs of an abstract, options of a question, answers of yes, no or
+maybe; and type and form of a question.
 
 Each verdict has several criteria, which all must hold.
 
@@ -119,7 +119,7 @@ class JudgeOptions(JudgeCriteria):
 
 
 class JudgeDecision(JudgeCriteria):
-    """Verdict on a yes, no or maybe: decision and long answer follow from the context."""
+    """Verdict on an answer of yes, no or maybe: decision and long answer follow from the context."""
 
     name = "judge_decision"
     default_prompt = "judge_decision"

@@ -137,7 +137,7 @@ def cluster_by_kmers(sequences: Sequence[str], *, k: int = K, threshold: float =
 
 
 def cluster_by_mmseqs(sequences: Sequence[str]) -> Clusters:
-    """`mmseqs easy-cluster` at IDENTITY and COVERAGE. Raises KgqaError with what it said if it fails."""
+    """`mmseqs easy-cluster` at IDENTITY and COVERAGE. Raises KgqaError with its message if it fails."""
     with TemporaryDirectory(prefix="kgqa-mmseqs-") as name:
         folder = Path(name)
         lines = (f">{i}\n{sequence}\n" for i, sequence in enumerate(sequences))

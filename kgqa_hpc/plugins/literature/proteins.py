@@ -50,8 +50,8 @@ _UNIPROT = {
     "Sequence": "sequence",
 }
 
-# The functional classes of QAProt. A name says little, so the rules are narrow: what is about a kinase
-# (`… kinase inhibitor`) is none. Others are `enzyme` by the ending of a word, or `other`.
+# The functional classes of QAProt. A name says little, so the rules are narrow: a protein that acts on a kinase
+# (`… kinase inhibitor`) is no kinase. Others are `enzyme` by the ending of a word, or `other`.
 _ABOUT = (
     r"(?!s?[ -](?:inhibitor|substrate|interacting|binding|associated|anchor|activator|regulat|scaffold|like))"
 )

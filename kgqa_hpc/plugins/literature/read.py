@@ -27,7 +27,7 @@ _COLUMNS = ("id", "title", "text")
 
 
 def superseded(stream: Iterable[tuple[str, int, bool]]) -> tuple[set[int], set[int]]:
-    """The changes of a stream that are not valid at its end, by their number in it: replaced and deleted ones.
+    """The numbers of the changes that a later change makes invalid: of replaced and of deleted records.
 
     `stream`: id and version of each change, and whether it is a deletion.
     """
