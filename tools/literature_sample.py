@@ -19,8 +19,7 @@ from pathlib import Path
 
 from kgqa_hpc.errors import InputError, KgqaError
 from kgqa_hpc.plugins.literature.document import Document
-from kgqa_hpc.plugins.literature.mentions import NameFinder
-from kgqa_hpc.plugins.literature.names import searchable_names
+from kgqa_hpc.plugins.literature.names import NameFinder, searchable_names
 from kgqa_hpc.plugins.literature.read import read_documents
 from kgqa_hpc.store.atomic import make_folder, write_file
 

@@ -1,6 +1,6 @@
 """Questions from literature: documents, BM25, names and proteins in text, QAProt's steps, grounding, rephrasing.
 
-Documents, index, names and proteins (document, read, xml, bm25, names, mentions, proteins) know nothing of language
+Documents, index, names and proteins (document, read, xml, bm25, names, proteins) know nothing of language
 models, runs or steps; docs/guide/documents.md describes the formats and commands.
 """
 

@@ -88,8 +88,7 @@ def mentions(
     as_json: Annotated[bool, typer.Option("--json", help="Print the counts as JSON, too.")] = False,
 ) -> None:
     """Find names in documents: a JSON line per document, with offsets in code points."""
-    from kgqa_hpc.plugins.literature.mentions import NameFinder
-    from kgqa_hpc.plugins.literature.names import read_names, searchable_names
+    from kgqa_hpc.plugins.literature.names import NameFinder, read_names, searchable_names
     from kgqa_hpc.plugins.literature.read import document_files, read_documents
 
     document_files(documents)  # report a missing file before slow work

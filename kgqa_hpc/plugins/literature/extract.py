@@ -32,8 +32,7 @@ from kgqa_hpc.columns import Column
 from kgqa_hpc.errors import InputError
 from kgqa_hpc.kg.settings import listed
 from kgqa_hpc.plugins.literature.document import QuotableText
-from kgqa_hpc.plugins.literature.mentions import NameFinder
-from kgqa_hpc.plugins.literature.names import read_names, searchable_names
+from kgqa_hpc.plugins.literature.names import NameFinder, read_names, searchable_names
 from kgqa_hpc.plugins.literature.proteins import (
     NO_ORGANISM,
     ProteinTable,

@@ -13,8 +13,7 @@ from pydantic import Field
 from kgqa_hpc.columns import Column
 from kgqa_hpc.plugins.literature.document import Span
 from kgqa_hpc.plugins.literature.extract import kept
-from kgqa_hpc.plugins.literature.mentions import NameFinder
-from kgqa_hpc.plugins.literature.names import any_case, spellings
+from kgqa_hpc.plugins.literature.names import NameFinder, any_case, spellings
 from kgqa_hpc.settings import StepSettings
 from kgqa_hpc.steps.item import PAIR, Item
 from kgqa_hpc.steps.step import Done, Outcome, Step
@@ -57,7 +56,7 @@ def name_finder(names: Iterable[str]) -> NameFinder:
     every += [name.replace("-", " ") for name in every]
     every += [name.capitalize() for name in every if name.isalpha() and name.isupper() and len(name) >= 3]
     cases = {name: any_case(name) for name in every}
-    return NameFinder(cases, noise=lambda text: lambda start, end: None)
+    return NameFinder(cases, always=True)
 
 
 def delexicalise(
