@@ -179,11 +179,8 @@ class RephraseMedqa(Rephrase):
     )
 
     def accept(self, item: Item, answer: dict[str, Any]) -> Outcome:
-        return self.with_options(item, answer, answer["correct"], answer["wrong"])
-
-    def with_options(self, item: Item, answer: dict[str, Any], right: str, wrong: Sequence[str]) -> Outcome:
-        """Replace the pair by the question with these options in drawn order."""
-        reasons = answer["reasoning"]
+        """Replace the pair by the question with its options in drawn order."""
+        right, wrong, reasons = answer["correct"], answer["wrong"], answer["reasoning"]
         trouble = options_trouble(right, wrong)
         if isinstance(reasons, list) and len(reasons) != WRONG + 1:
             trouble = trouble or "number of reasons"
@@ -225,7 +222,8 @@ class RephraseMedqaGraph(RephraseMedqa):
         return {**super().variables(item), "right": data.get("right", ""), "wrong": data.get("wrong", [])}
 
     def accept(self, item: Item, answer: dict[str, Any]) -> Outcome:
-        return self.with_options(item, answer, item.anchor.data["right"], item.anchor.data["wrong"])
+        data = item.anchor.data
+        return super().accept(item, {**answer, "correct": data["right"], "wrong": data["wrong"]})
 
 
 def options_trouble(right: str, wrong: Sequence[str]) -> str | None:
