@@ -31,16 +31,9 @@ from kgqa_hpc.anchors.names import plain
 from kgqa_hpc.columns import Column
 from kgqa_hpc.errors import InputError
 from kgqa_hpc.kg.settings import listed
+from kgqa_hpc.plugins.literature import proteins
 from kgqa_hpc.plugins.literature.document import QuotableText
 from kgqa_hpc.plugins.literature.names import NameFinder, read_names, searchable_names
-from kgqa_hpc.plugins.literature.proteins import (
-    NO_ORGANISM,
-    ProteinTable,
-    function_classes,
-    names_of,
-    read_proteins,
-    taxon_groups,
-)
 from kgqa_hpc.plugins.literature.read import document_files, read_documents
 from kgqa_hpc.prompts.safe_text import clean_text
 from kgqa_hpc.settings import KindSettings, StepSettings
@@ -254,8 +247,8 @@ class Organism(Step):
         item.annotations["main_organism"] = main
         for record in kept(item):
             scope = record["organism_scope"].strip()
-            record["organism"] = main if scope.lower() in NO_ORGANISM else scope
-            if record["organism"].lower() in NO_ORGANISM:
+            record["organism"] = main if scope.lower() in proteins.NO_ORGANISM else scope
+            if record["organism"].lower() in proteins.NO_ORGANISM:
                 record["reason"] = f"{self.label}: unknown"
         return Done()
 
@@ -286,8 +279,8 @@ class MapProtein(Step):
     )
 
     @cached_property
-    def _table(self) -> ProteinTable:
-        return ProteinTable(read_proteins(Path(self.settings.proteins)))
+    def _table(self) -> proteins.ProteinTable:
+        return proteins.ProteinTable(proteins.read_proteins(Path(self.settings.proteins)))
 
     def compute(self, item: Item) -> Outcome:
         """Map all records; the first record reads the file. Raises DocumentFormatError."""
@@ -304,9 +297,9 @@ class MapProtein(Step):
                 "protein_name": protein.name,
                 "organism": protein.organism,
                 "sequence": protein.sequence,
-                "taxonomy": list(taxon_groups(protein.organism, protein.lineage)),
-                "functions": list(function_classes(protein.name)),
-                "names": names_of(protein),
+                "taxonomy": list(proteins.taxon_groups(protein.organism, protein.lineage)),
+                "functions": list(proteins.function_classes(protein.name)),
+                "names": proteins.names_of(protein),
             }
             if not protein.sequence:
                 record["reason"] = f"{self.label}: no sequence"
