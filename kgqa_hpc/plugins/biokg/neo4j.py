@@ -92,9 +92,8 @@ class Layout:
 
 def layout_of(header: str, dialect: Dialect) -> Layout | None:
     """The layout of a header line, or None if it is not from a Neo4j export."""
-    reader = csv.reader([header], delimiter=dialect.separator, quotechar=dialect.quote or '"')
     try:
-        fields = next(reader, [])
+        fields = next(csv.reader([header], delimiter=dialect.separator, quotechar=dialect.quote or '"'), [])
     except csv.Error:  # a field beyond csv's limit
         return None
     if max(map(len, fields), default=0) > LONGEST_COLUMN:
@@ -113,8 +112,7 @@ def layout_of(header: str, dialect: Dialect) -> Layout | None:
                     label = option[1].strip()
         return Layout(dialect, columns, roles, spaces, names, label)
     fitting = (roles for roles in (_APOC, _QUERY_EDGES, _QUERY_NODES) if roles.keys() <= set(fields))
-    roles_of = next(fitting, None)
-    if roles_of is None:
+    if (roles_of := next(fitting, None)) is None:
         if "ID" not in fields and not {"START_ID", "END_ID"} <= set(fields):
             return None
         # CKG's tables use a backslash as escape character.

@@ -15,6 +15,7 @@ from kgqa_hpc.plugins.gasl.language import ANY_TYPE, Direction, Item, Ref, Word,
 from kgqa_hpc.plugins.gasl.world import Outcome, World
 
 Stepper = Callable[[int], Sequence[Step]]
+Words = tuple[Word, ...] | None  # names of types
 
 
 class Route(NamedTuple):
@@ -112,9 +113,7 @@ def nodes_of(ref: Ref, world: World) -> tuple[dict[int, Item], int]:
     return nodes, skipped
 
 
-def walk(
-    world: World, ref: Ref, follow: tuple[Word, ...] | None, direction: Direction | None, depth: int | None
-) -> Outcome:
+def walk(world: World, ref: Ref, follow: Words, direction: Direction | None, depth: int | None) -> Outcome:
     """Nodes reached over some types of edges, with their distance."""
     graph = world.graph
     starts, skipped = nodes_of(ref, world)
@@ -126,12 +125,7 @@ def walk(
 
 
 def connect(
-    world: World,
-    ref: Ref,
-    to_ref: Ref,
-    via: tuple[Word, ...] | None,
-    direction: Direction | None,
-    depth: int | None,
+    world: World, ref: Ref, to_ref: Ref, via: Words, direction: Direction | None, depth: int | None
 ) -> Outcome:
     """All shortest paths between the nodes of two variables."""
     graph = world.graph
@@ -159,7 +153,7 @@ def connect(
     return Outcome(paths(), skipped + more)
 
 
-def subgraph(world: World, ref: Ref, radius: int, include: tuple[Word, ...] | None) -> Outcome:
+def subgraph(world: World, ref: Ref, radius: int, include: Words) -> Outcome:
     """Nodes within a radius and every edge between them."""
     graph = world.graph
     starts, skipped = nodes_of(ref, world)
@@ -220,7 +214,7 @@ def _labels(nodes: Sequence[PatternNode]) -> list[str]:
     return labels
 
 
-def cluster(world: World, ref: Ref, via: tuple[Word, ...] | None) -> Outcome:
+def cluster(world: World, ref: Ref, via: Words) -> Outcome:
     """The nodes of a variable by the connected parts of the graph among them, larger parts first."""
     graph = world.graph
     nodes, skipped = nodes_of(ref, world)

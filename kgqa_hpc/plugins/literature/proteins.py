@@ -258,8 +258,7 @@ class ProteinTable:
         self._withdrawn: set[str] = set()
         # For each entry: its fields between line ends, which occur in no field of a file of lines; its organism's
         # name, id and lineage, one tuple an organism.
-        self._rows: list[bytes] = []
-        self._organisms: list[tuple[str, str, str]] = []
+        self._rows, self._organisms = list[bytes](), list[tuple[str, str, str]]()
         self._species: defaultdict[str, set[str]] = defaultdict(set)
         distinct: dict[tuple[str, str, str], tuple[str, str, str]] = {}
         exact, folded = (array("q"), array("I")), (array("q"), array("I"))
@@ -273,9 +272,8 @@ class ProteinTable:
                 for spelling in spellings_of_entry:
                     hashes.append(hash(spelling))
                     numbers.append(len(self._rows))
-            genes = " ".join(protein.genes)
-            fields = protein.accession, protein.name, protein.entry_name, genes, protein.sequence
-            self._rows.append("\n".join(fields).encode())
+            head = protein.accession, protein.name, protein.entry_name
+            self._rows.append("\n".join((*head, " ".join(protein.genes), protein.sequence)).encode())
             organism = protein.organism, protein.taxon_id, protein.lineage
             self._organisms.append(distinct.setdefault(organism, organism))
             key = organism_key(protein.organism)

@@ -34,6 +34,10 @@ from kgqa_hpc.text.streams import XML_RECORD_BYTES, XML_TAGS, TextStream
 
 _MEDLINE = ("PubmedArticle", "PubmedBookArticle", "DeleteCitation")
 _JATS = ("article", "{*}article")
+_SAFE: Any = {
+    **dict.fromkeys(("resolve_entities", "load_dtd", "huge_tree"), False),
+    **dict.fromkeys(("no_network", "remove_comments", "remove_pis"), True),
+}
 # Labels that NLM gives to parts without a label of the authors.
 _NO_LABEL = {"", "UNASSIGNED", "UNLABELLED"}
 # A chunk is closed when it has reached so many characters: about 500 words, twice a long abstract.
@@ -80,14 +84,11 @@ def buffered(path: Path) -> io.BufferedReader:
 def xml_changes(path: Path) -> Iterator[Change]:
     """Records and deletions of one file, in its order.
 
-    Texts of MEDLINE are read when the document is made, which must be before the next change is asked for: then the
-    record is emptied. Raises DocumentFormatError for a file that is not well-formed, declares entities, or has no
-    record and no article.
+    A MEDLINE record is read when its document is made, which must be before the next change is requested: then it is
+    emptied. Raises DocumentFormatError for a file that is not well-formed, declares entities, or has no record.
     """
     with buffered(path) as file, _Measured(path, file) as source:
-        safe = {"resolve_entities": False, "load_dtd": False, "no_network": True, "huge_tree": False}
-        ignored = {"remove_comments": True, "remove_pis": True}
-        events = etree.iterparse(source, events=("end",), tag=(*_MEDLINE, *_JATS), **safe, **ignored)
+        events = etree.iterparse(source, events=("end",), tag=(*_MEDLINE, *_JATS), **_SAFE)
         trusted = False
         try:
             for _, element in events:
