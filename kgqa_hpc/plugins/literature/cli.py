@@ -5,12 +5,12 @@ import sys
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
-from kgqa_hpc.cli.app import AsJson, print_result
-from kgqa_hpc.text.plain_text import plain_json, printable
+from kgqa_hpc.cli.app import AsJson, print_json, print_result
+from kgqa_hpc.text.plain_text import printable
 
 index = typer.Typer(help="Ranked search over documents (BM25).", no_args_is_help=True)
 
@@ -66,17 +66,11 @@ def index_search(
         hits = opened.search(text, k)
         if as_json:
             answer = {"query": text, "hits": [{"id": hit.id, "score": hit.score} for hit in hits]}
-            _print_line(answer if name is None else {"id": name, **answer})
+            print_json(answer if name is None else {"id": name, **answer}, indent=None)
             continue
         lines = [f"# {printable(text)}"] if queries else []
         rows = [f"{h.score:9.4f}  {printable(h.id)}  {printable(h.document.title)[:100]}" for h in hits]
         print("\n".join([*lines, *(rows or ["no document has a word of the query"])]))
-
-
-def _print_line(document: dict[str, Any]) -> None:
-    import orjson
-
-    sys.stdout.buffer.write(plain_json(orjson.dumps(document).decode()).encode() + b"\n")
 
 
 def mentions(
@@ -99,7 +93,7 @@ def mentions(
         documents_read += 1
         texts = {"mentions": document.text, "title_mentions": document.title}
         spans = {key: [mention._asdict() for mention in finder.find(text)] for key, text in texts.items()}
-        _print_line({"id": document.id, **spans})
+        print_json({"id": document.id, **spans}, indent=None)
     names_read, names_kept = name_counts.total(), name_counts.pop(None, 0)
     if as_json:
         mentions_counted = {"found": finder.found, "dropped": finder.dropped}

@@ -131,7 +131,14 @@ def _normalise(text: str) -> tuple[str, list[int], list[int]]:
     starts: list[int] = []
     ends: list[int] = []
     for match in _CLUSTER.finditer(text):
-        for character in _comparable(match[0]):
+        cluster = match[0]
+        if len(cluster) > 1:
+            cluster = unicodedata.normalize("NFC", cluster)
+        elif ord(cluster) in _LIGATURES:
+            cluster = unicodedata.normalize("NFKC", cluster)
+        elif cluster.isspace():
+            cluster = " "
+        for character in "".join(_ALIKE.get(character, character) for character in cluster).lower():
             if character == " " and plain and plain[-1] == " ":
                 ends[-1] = match.end()
                 continue
@@ -139,13 +146,3 @@ def _normalise(text: str) -> tuple[str, list[int], list[int]]:
             starts.append(match.start())
             ends.append(match.end())
     return "".join(plain), starts, ends
-
-
-def _comparable(cluster: str) -> str:
-    if len(cluster) > 1:
-        cluster = unicodedata.normalize("NFC", cluster)
-    elif ord(cluster) in _LIGATURES:
-        cluster = unicodedata.normalize("NFKC", cluster)
-    elif cluster.isspace():
-        return " "
-    return "".join(_ALIKE.get(character, character) for character in cluster).lower()
