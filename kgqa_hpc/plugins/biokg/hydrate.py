@@ -102,6 +102,7 @@ class _Work:
                 self._spaces.wanted[source.space].update(keys.values())
 
     def _cell(self, source: Source, node: int, cells: dict[str, dict[str, str]]) -> str:
+        """The text of a source for a node: a cell of the class's table, a property, or part of the node's id."""
         key = str(self._graph.node_ids[node])
         if source.column:
             return cells.get(key, {}).get(source.column, "")
@@ -251,6 +252,7 @@ def _is_identifier(name: str, identifiers: set[str]) -> bool:
 
 
 def _without_endings(text: str, identifiers: set[str], suffixes: Iterable[str], counts: Counter[str]) -> str:
+    """The text without the recipe's suffixes and without a final database reference in brackets."""
     text = text.strip()
     for suffix in suffixes:
         if text.endswith(suffix) and len(text) > len(suffix):

@@ -286,6 +286,7 @@ class Statements:
         return result
 
     def _left_out(self, node: str) -> str:
+        """The reason to leave out a node, "" for an entity."""
         if node.startswith("_:"):
             return "blank_nodes"
         if node in self._roles:

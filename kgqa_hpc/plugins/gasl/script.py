@@ -5,7 +5,7 @@ A number is a property of a release of the graph, so the question names source a
 
 A script whose every command has a direct translation is also given as SPARQL: walks from one node. Translated are
 FIND nodes WITH id, GRAPHWALK of depth 1, UPDATE with a filter on id or type, and COUNT or SELECT of names at the
-end. A set of nodes is a function from a variable to the lines that say it is in the set.
+end. A set of nodes is a function that returns, for a variable, the lines that restrict it to the set.
 """
 
 import json

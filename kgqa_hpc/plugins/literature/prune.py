@@ -1,8 +1,8 @@
 """Two filters on pairs about proteins: pruning of uninformative pairs, and replacement of names by "the protein".
 
-QAProt, B.2 ("keyword-based pruning", "de-lexicalization"), where the names in Figure 5's second answer ("Deletion of
-Cplx3 leads to …") were not replaced. Both are counted and can be undone: a pruned pair is a rejected record whose
-reason is the term, and a record keeps its texts with the names. The functions work without a run.
+QAProt, B.2 ("keyword-based pruning", "de-lexicalization"); its Figure 5 has a name that was not replaced ("Deletion of
+Cplx3 leads to …"). Both are counted and can be undone: a pruned pair is a rejected record whose reason is the term,
+and a record keeps its texts with the names. The functions work without a run.
 """
 
 import re
