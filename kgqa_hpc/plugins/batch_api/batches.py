@@ -240,9 +240,6 @@ class BatchServer:
                     raise ValueError(f"it is larger than {LARGEST_FILE >> 20} MiB")
                 target.write(piece)
 
-    def close(self) -> None:
-        """Do nothing, because no resource is held."""
-
     def _id(self, reply: Any, kind: str) -> str:
         value = dict_of(reply).get("id")
         if not isinstance(value, str) or not value:

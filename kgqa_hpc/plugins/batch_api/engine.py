@@ -155,7 +155,8 @@ class OpenAIBatchEngine:
                 looked = time.monotonic()
 
     def close(self) -> None:
-        self._batches.close()
+        if isinstance(self._batches, BatchProgram):
+            self._batches.close()
         self._ledger.close()
 
     def _send(self) -> None:

@@ -21,7 +21,7 @@ import numpy as np
 import pyarrow as pa
 
 from kgqa_hpc.kg.graph import KnowledgeGraph
-from kgqa_hpc.plugins.biokg.fields import read_columns
+from kgqa_hpc.plugins.biokg.published import read_columns
 from kgqa_hpc.plugins.biokg.recipe import GIVEN, EntityClass, Recipe, Rules, Source, load_recipe
 from kgqa_hpc.plugins.biokg.spaces import Spaces
 from kgqa_hpc.text.plain_text import normalized
@@ -99,9 +99,10 @@ class _Work:
                     keys[node] = key if source.is_name else self._recipe.spaces[source.space].local(key)
             self._ids[kind, number] = keys
             if not source.is_name:
-                self._spaces.want(source.space, keys.values())
+                self._spaces.wanted[source.space].update(keys.values())
 
     def _cell(self, source: Source, node: int, cells: dict[str, dict[str, str]]) -> str:
+        """The text of a source for a node: a cell of the class's table, a property, or part of the node's id."""
         key = str(self._graph.node_ids[node])
         if source.column:
             return cells.get(key, {}).get(source.column, "")
@@ -251,6 +252,7 @@ def _is_identifier(name: str, identifiers: set[str]) -> bool:
 
 
 def _without_endings(text: str, identifiers: set[str], suffixes: Iterable[str], counts: Counter[str]) -> str:
+    """The text without the recipe's suffixes and without a final database reference in brackets."""
     text = text.strip()
     for suffix in suffixes:
         if text.endswith(suffix) and len(text) > len(suffix):

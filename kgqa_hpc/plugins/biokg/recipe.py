@@ -24,7 +24,7 @@ GIVEN = "given"
 
 
 class Resolver(Settings):
-    """A web service that is asked for one id at a time; only where it is allowed (`kgqa hydrate --web`)."""
+    """A web service that is queried for one id at a time, and only with `kgqa hydrate --web`."""
 
     url: str = Field(pattern=r"^https?://", description="Address of the service; {id} stands for the id.")
     name: list[str | int] = Field(description="Path of keys to the name in the JSON answer.")
@@ -52,7 +52,7 @@ _TEXT_OF_DATE = BeforeValidator(lambda value: str(value) if isinstance(value, da
 
 
 class Space(Settings):
-    """One space of identifiers and where its names stand: a table, an OBO file or a web service."""
+    """A space of identifiers and the source of its names: a table, an OBO file or a web service."""
 
     table: str | None = Field(None, description="TSV, CSV, JSON (id: name) or JSON Lines.")
     obo: str | None = Field(None, description="An ontology in OBO format.")
@@ -82,7 +82,7 @@ class Space(Settings):
 
 
 class Source(Settings):
-    """Where the ids of a class stand for one space; without a column or property the node's own id counts."""
+    """The location of a class's ids of one space: a column or a property; by default the node's own id."""
 
     space: str
     column: str | None = Field(None, description="A column of the class's table.")
@@ -96,14 +96,14 @@ class Source(Settings):
 
 
 class EntityClass(Settings):
-    """The order in which a class is named."""
+    """A class of entities: the sources of its names, in order of preference."""
 
     table: str | None = Field(None, description="Table with the identifiers of its entities, one row each.")
     names: list[Source] = Field(min_length=1)
 
 
 class Rules(Settings):
-    """What is done with names that are identifiers, too long, or not unique."""
+    """Treatment of names that are identifiers, too long, or not unique."""
 
     ids: Literal["drop", "keep"] = Field("drop", description="Treatment of names that are identifiers.")
     overlong: Literal["keep", "cut", "drop"] = Field(

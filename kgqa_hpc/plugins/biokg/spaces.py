@@ -122,7 +122,7 @@ class Web:
 
 
 @dataclass
-class Found:
+class TableNames:
     """The names of a table for the requested ids; if an id has several names, the first counts."""
 
     file: str
@@ -131,9 +131,9 @@ class Found:
     missing: bool = False  # the file does not exist
 
 
-def read_names(space: Space, path: Path, keys: set[str]) -> Found:
+def read_names(space: Space, path: Path, keys: set[str]) -> TableNames:
     """The names of the requested ids; none if the file is missing. Raises GraphFormatError with file and line."""
-    table = Found(path.name, missing=not path.exists())
+    table = TableNames(path.name, missing=not path.exists())
     for key, name in () if table.missing else _rows(space, path):
         if name.strip() and (key := space.local(key)) in keys:
             registered = table.names.setdefault(key, name)
@@ -183,18 +183,14 @@ def _json_object(space: Space, path: Path) -> Iterator[tuple[str, str]]:
 
 
 class Spaces:
-    """Names by space and id. A table is read once, at its first lookup, for all ids registered by `want`."""
+    """Names by space and id. A table is read once, at its first lookup, for all ids in `wanted` by then."""
 
     def __init__(self, recipe: Recipe, cache: Path | None, *, web: bool) -> None:
         self._recipe, self._cache, self._web = recipe, cache, web
-        self._wanted: dict[str, set[str]] = {name: set() for name in recipe.spaces}
-        self._tables: dict[str, Found] = {}
+        self.wanted: dict[str, set[str]] = {name: set() for name in recipe.spaces}
+        self._tables: dict[str, TableNames] = {}
         self._webs: dict[str, Web] = {}
         self._counts: dict[str, Counter[str]] = {name: Counter() for name in recipe.spaces}
-
-    def want(self, space: str, keys: Iterable[str]) -> None:
-        """Register ids that will be looked up."""
-        self._wanted[space].update(keys)
 
     def ask(self, space: str, keys: list[str]) -> None:
         """Request unknown ids from the web service of an identifier space, if it has one and web access is allowed."""
@@ -216,7 +212,7 @@ class Spaces:
             return str(answer["name"]), described.resolver.url, str(answer.get("date", ""))
         if space not in self._tables:
             path = self._recipe.path(str(described.table or described.obo))
-            self._tables[space] = read_names(described, path, self._wanted[space])
+            self._tables[space] = read_names(described, path, self.wanted[space])
         table = self._tables[space]
         name = table.names.get(key)
         return None if name is None else (name, table.file, described.date)
@@ -225,14 +221,14 @@ class Spaces:
         """For each space: licence, table, date, number of requested ids, conflicts and failures."""
         report = {}
         for name, space in self._recipe.spaces.items():
-            table = self._tables.get(name, Found(""))
+            table = self._tables.get(name, TableNames(""))
             counts = self._counts[name]
             report[name] = {
                 "licence": space.licence,
                 "table": table.file or (space.resolver.url if space.resolver else space.table or space.obo),
                 "date": space.date,
                 "table_is_missing": table.missing,
-                "wanted": len(self._wanted[name]),
+                "wanted": len(self.wanted[name]),
                 "conflicts": len(table.conflicts),
                 "examples_of_conflicts": dict(list(table.conflicts.items())[:_EXAMPLES]),
                 "unreachable": counts["unreachable"],

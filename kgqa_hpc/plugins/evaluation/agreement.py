@@ -1,8 +1,11 @@
-"""Agreement of judges beyond chance, bootstrap intervals of any statistic of item weights, and a test of two samples.
+"""Agreement of judges beyond chance and with the truth, bootstrap intervals of any statistic, a test of two samples.
 
 Krippendorff's alpha (2011), Fleiss' kappa (1971) and Gwet's AC1 (2008), with missing votes as in Gwet (2014), chapter
 2; Cohen's kappa (1960). Where a coefficient is 0/0 (one judge, nothing voted on twice, one category only), its value is
 None, never 1.
+
+Measures of decisions against the truth are precision, recall, kappa and AUC. Shares have Wilson's (1927) interval, all
+other statistics the bootstrap's over items; `sampling` of a function is the bootstrap's `resamples` and `seed`.
 
 A resample of n items is a row of whole weights that add up to n. A statistic is therefore a function of weights (b, n)
 that gives b values; its plain value is that of the row of ones. Intervals are percentiles (Efron and Tibshirani 1993,
@@ -11,14 +14,19 @@ section 13.3).
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from itertools import combinations
+from math import ceil, sqrt
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
+from kgqa_hpc import intervals
+from kgqa_hpc.intervals import Z95
+
 Floats = NDArray[np.float64]
-Codes = NDArray[np.int64]
+Codes = NDArray[np.int64]  # verdicts: 1 holds, 0 does not, -1 is missing
+Truth = NDArray[np.bool_]
 Statistic = Callable[[Floats], Floats]
 Level = Literal["nominal", "ordinal", "interval"]
 
@@ -205,6 +213,90 @@ def cohen_statistic(a: Codes, b: Codes, k: int) -> Statistic:
         return ratio(observed - expected, size**2 - expected)
 
     return statistic
+
+
+def measure(decision: Codes, truth: Truth, **sampling: int) -> dict[str, Any]:
+    """All measures of decisions (1, 0, -1) against the truth, both (items,), as plain data."""
+    yes, no = decision == 1, decision == 0
+    cells = {
+        "true_accept": int((yes & truth).sum()),
+        "false_accept": int((yes & ~truth).sum()),
+        "false_reject": int((no & truth).sum()),
+        "true_reject": int((no & ~truth).sum()),
+    }
+    right, wrong, missed, refused = cells.values()
+    items, good, accepted = sum(cells.values()), right + missed, right + wrong
+    chance = (good * accepted + (items - good) * (items - accepted)) / items**2 if items else 1.0
+    return {
+        "items": items,
+        "undecided": int((decision == MISSING).sum()),
+        "confusion": cells,
+        "precision": wilson(right, accepted),
+        "recall": wilson(right, good),
+        "specificity": wilson(refused, refused + wrong),
+        "accuracy": wilson(right + refused, items),
+        "kappa": estimate(kappa_statistic(decision, truth), len(truth), **sampling),
+        "kappa_error": kappa_error((right + refused) / items, chance) if chance < 1 else None,
+    }
+
+
+def wilson(part: int, whole: int) -> dict[str, Any]:
+    """A share with Wilson's score interval; undefined for 0 of 0."""
+    return interval(*intervals.wilson(part, whole))
+
+
+def kappa_statistic(decision: Codes, truth: Truth) -> Statistic:
+    """Cohen's kappa of decisions and truth over weighted items."""
+    return cohen_statistic(decision, truth.astype(np.int64), 2)
+
+
+def kappa_error(observed: float, chance: float) -> float:
+    """The standard error of kappa for one rating; divide by the root of their number (Cohen 1960). `chance` < 1."""
+    return sqrt(observed * (1 - observed)) / (1 - chance)
+
+
+# Two balanced judges that agree by chance only: the widest interval to plan for with shares near 1/2.
+WORST_KAPPA_ERROR = kappa_error(0.5, 0.5)
+
+
+def kappa_half_width(ratings: int, error: float = WORST_KAPPA_ERROR) -> float:
+    """Half of kappa's 95 % interval from so many ratings."""
+    return Z95 * error / sqrt(ratings) if ratings else float("inf")
+
+
+def ratings_for_kappa(half_width: float, error: float = WORST_KAPPA_ERROR) -> int:
+    """Ratings needed so that kappa's 95 % interval is at most ± `half_width`."""
+    return ceil((Z95 * error / half_width) ** 2)
+
+
+def auc(scores: Floats, truth: Truth, **sampling: int) -> dict[str, Any]:
+    """Probability that a good item has a higher score than a bad one, ties counted half; NaN scores are left out.
+
+    Undefined when all known items are good or all are bad.
+    """
+    rows = np.flatnonzero(~np.isnan(scores))
+    levels, ranks = np.unique(scores[rows], return_inverse=True)
+    good, bad = np.zeros((2, len(scores), len(levels)))
+    good[rows, ranks] = truth[rows]
+    bad[rows, ranks] = ~truth[rows]
+
+    def statistic(weights: Floats) -> Floats:
+        above, below = weights @ good, weights @ bad
+        wins = (above * (np.cumsum(below, axis=1) - below / 2)).sum(axis=1)
+        return ratio(wins, above.sum(axis=1) * below.sum(axis=1))
+
+    return estimate(statistic, len(scores), **sampling)
+
+
+def length_preference(verdicts: Codes, truth: Truth, lengths: Floats, **sampling: int) -> dict[str, Any]:
+    """Probability that an accepted answer is longer than a rejected one, and that a good one is longer than a bad one.
+
+    For one judge, over the items it has a verdict on; `lengths` (items,) are of their answers. 0.5 is no
+    preference; a judge well above people accepts answers for their length.
+    """
+    judged = verdicts != MISSING
+    sides = {"judge": verdicts[judged] == 1, "people": truth[judged]}
+    return {name: auc(lengths[judged], side, **sampling) for name, side in sides.items()}
 
 
 def rank_test(first: ArrayLike, second: ArrayLike) -> tuple[float, float, float]:

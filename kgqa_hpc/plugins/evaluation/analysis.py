@@ -53,6 +53,7 @@ def analyse(ratings: Ratings, model: Ratings | None = None, *, seed: int = 0) ->
     answer = {name: _answer_scores(group, ids, seed) for name, group in groups.items()}
     size, counts = answer["all"]["ratings"], answer["all"]["count_3"]
     shares = [f"{n} of {size} ({100 * n / (size or 1):.2f} %)" for n in counts.values()]
+    details = {name: _details(group, weights[group.index], ids, seed) for name, group in groups.items()}
     return {
         "items": len({row.id for row in ratings.rows}),
         "ratings": len(ratings.rows),
@@ -63,9 +64,7 @@ def analyse(ratings: Ratings, model: Ratings | None = None, *, seed: int = 0) ->
         "criteria": list(ratings.criteria),
         **{name: _means(groups[name]) if name in groups else None for name in GROUPS},
         "share_3": _means((scores >= ACCEPTABLE).where(scores.notna())),
-        "by_group": {
-            name: _details(group, weights[group.index], ids, seed) for name, group in groups.items()
-        },
+        "by_group": details,
         "answer": {name: answer.get(name) for name in GROUPS},
         "accepted_against_rejected": _compared(groups, ids),
         "agreement": _agreed(ratings, model, seed),

@@ -13,23 +13,22 @@ from typing import Any
 import numpy as np
 
 from kgqa_hpc.errors import InputError
+from kgqa_hpc.plugins.evaluation import agreement
 from kgqa_hpc.plugins.evaluation import judges as judging
 from kgqa_hpc.plugins.evaluation.agreement import (
     MISSING,
     Codes,
     Floats,
-    Votes,
-    agreement_table,
-    estimate,
+    Truth,
     interval_text,
+    kappa_statistic,
 )
-from kgqa_hpc.plugins.evaluation.judges import Truth, kappa_statistic, log_odds_weights, measure
+from kgqa_hpc.plugins.evaluation.judges import log_odds_weights
 from kgqa_hpc.plugins.evaluation.ratings import ACCEPTABLE, ANSWER_CRITERIA, Ratings
 from kgqa_hpc.plugins.evaluation.records import Verdicts
 from kgqa_hpc.text.plain_text import aligned, plain_line
 
 FOLDS = 10
-Rule = Callable[[np.ndarray], Codes]  # decisions on items, by their positions
 
 
 def good_items(ratings: Ratings) -> dict[str, bool]:
@@ -55,10 +54,10 @@ def calibrate(ratings: Ratings, verdicts: Verdicts, *, width: float = 0.10, seed
     lengths = np.array([characters[verdicts.items[i]] for i in rows], dtype=np.float64)
     judges = {
         name: {
-            **measure(votes[:, j], truth, seed=seed),
-            "auc": judging.auc(scores[:, j], truth, seed=seed),
+            **agreement.measure(votes[:, j], truth, seed=seed),
+            "auc": agreement.auc(scores[:, j], truth, seed=seed),
             "threshold": _threshold(scores[:, j], truth, seed),
-            "prefers_longer": judging.length_preference(votes[:, j], truth, lengths, seed=seed),
+            "prefers_longer": agreement.length_preference(votes[:, j], truth, lengths, seed=seed),
         }
         for j, name in enumerate(verdicts.judges)
     }
@@ -66,10 +65,10 @@ def calibrate(ratings: Ratings, verdicts: Verdicts, *, width: float = 0.10, seed
     errors = {name: measures["kappa_error"] for name, measures in judges.items()}
     planned = {
         name: {
-            "half_width": judging.kappa_half_width(len(rows), error),
-            "needed": judging.ratings_for_kappa(width, error),
+            "half_width": agreement.kappa_half_width(len(rows), error),
+            "needed": agreement.ratings_for_kappa(width, error),
         }
-        for name, error in {"": judging.WORST_KAPPA_ERROR, **errors}.items()
+        for name, error in {"": agreement.WORST_KAPPA_ERROR, **errors}.items()
         if error is not None
     }
     return {
@@ -78,7 +77,7 @@ def calibrate(ratings: Ratings, verdicts: Verdicts, *, width: float = 0.10, seed
         "matched": {"id": verdicts.by_id, "text": verdicts.by_text, "texts_differ": verdicts.texts_differ},
         "good": int(truth.sum()),
         "judges": judges,
-        "decision": measure(decided, truth, seed=seed) if (decided != MISSING).any() else None,
+        "decision": agreement.measure(decided, truth, seed=seed) if (decided != MISSING).any() else None,
         "panel": _panel(votes, verdicts.judges, truth, seed),
         "needed": {"ratings": len(rows), "width": width, **planned.pop(""), "judges": planned},
     }
@@ -89,11 +88,10 @@ def _threshold(scores: Floats, truth: Truth, seed: int) -> dict[str, Any] | None
     if len(np.unique(scores[~np.isnan(scores)])) < 3:
         return None
 
-    def fit(rows: np.ndarray) -> Rule:
-        level = best_threshold(scores[rows], truth[rows])
-        return lambda unseen: _at(scores[unseen], level)
-
-    held_out = measure(out_of_fold(fit, len(truth), seed), truth, seed=seed)
+    decisions = out_of_fold(
+        lambda seen, unseen: _at(scores[unseen], best_threshold(scores[seen], truth[seen])), len(truth), seed
+    )
+    held_out = agreement.measure(decisions, truth, seed=seed)
     return {"accept_from": best_threshold(scores, truth), **held_out}
 
 
@@ -112,14 +110,17 @@ def _at(scores: Floats, level: float) -> Codes:
     return np.where(np.isnan(scores), MISSING, scores >= level).astype(np.int64)
 
 
-def out_of_fold(fit: Callable[[np.ndarray], Rule], items: int, seed: int) -> Codes:
-    """Decide each item by the rule fitted to the other folds. `fit(rows)` returns a rule for other rows."""
+def out_of_fold(decide: Callable[[np.ndarray, np.ndarray], Codes], items: int, seed: int) -> Codes:
+    """Decide each item by a rule that was fitted to the other folds.
+
+    `decide(seen, unseen)` fits a rule to the items at the positions `seen` and returns its decisions on the others.
+    """
     fold = np.random.default_rng(seed).permutation(items) % min(FOLDS, items)
     decision = np.full(items, MISSING, dtype=np.int64)
     for number in range(int(fold.max()) + 1):
         inside, outside = np.flatnonzero(fold == number), np.flatnonzero(fold != number)
         if len(outside):
-            decision[inside] = fit(outside)(inside)
+            decision[inside] = decide(outside, inside)
     return decision
 
 
@@ -129,14 +130,14 @@ def _panel(votes: Codes, judges: tuple[str, ...], truth: Truth, seed: int) -> di
     if len(voting) < 2:
         return None
     cast, names = votes[:, voting], tuple(judges[j] for j in voting)
-
-    def fit(rows: np.ndarray) -> Rule:
-        weights = log_odds_weights(cast[rows], truth[rows])
-        return lambda unseen: judging.weighted(cast[unseen], weights)
-
-    decisions = {**judging.rules(cast), "weighted": out_of_fold(fit, len(truth), seed)}
+    by_weight = out_of_fold(
+        lambda seen, unseen: judging.weighted(cast[unseen], log_odds_weights(cast[seen], truth[seen])),
+        len(truth),
+        seed,
+    )
+    decisions = {**judging.rules(cast), "weighted": by_weight}
     decisions |= {f"{name} alone": cast[:, j] for j, name in enumerate(names)}
-    measured = {rule: measure(decision, truth, seed=seed) for rule, decision in decisions.items()}
+    measured = {rule: agreement.measure(decision, truth, seed=seed) for rule, decision in decisions.items()}
     kappas = {rule: measures["kappa"]["value"] for rule, measures in measured.items()}
     ranked = sorted((rule for rule in kappas if kappas[rule] is not None), key=lambda rule: -kappas[rule])
     best = ranked[0] if ranked else None
@@ -145,7 +146,7 @@ def _panel(votes: Codes, judges: tuple[str, ...], truth: Truth, seed: int) -> di
     gap = None
     if best and second:
         a, b = (kappa_statistic(decisions[rule], truth) for rule in (best, second))
-        gap = estimate(lambda weights: a(weights) - b(weights), len(truth), seed=seed)
+        gap = agreement.estimate(lambda weights: a(weights) - b(weights), len(truth), seed=seed)
     weights = log_odds_weights(cast, truth).tolist()
     return {
         "rules": measured,
@@ -156,7 +157,7 @@ def _panel(votes: Codes, judges: tuple[str, ...], truth: Truth, seed: int) -> di
         "decide": decide_block(best, names, weights) if best else None,
         "confusion": judging.confusion(cast, names),
         "alone": judging.decides_alone(cast, names),
-        "agreement": agreement_table(Votes(cast, names, (False, True)), seed=seed),
+        "agreement": agreement.agreement_table(agreement.Votes(cast, names, (False, True)), seed=seed),
     }
 
 

@@ -299,7 +299,7 @@ def hallucination(
     as_json: AsJson = False,
 ) -> None:
     """Report hallucination rates before and after cleaning, by judge."""
-    from kgqa_hpc.plugins.evaluation import hallucination as module
+    from kgqa_hpc.plugins.evaluation.judges import audit, render_audit
 
-    document = module.audit(before, after, panel, seed=seed)
-    print_result(document, module.render(document), as_json)
+    document = audit(before, after, panel, seed=seed)
+    print_result(document, render_audit(document), as_json)

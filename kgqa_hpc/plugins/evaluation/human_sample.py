@@ -23,7 +23,7 @@ import numpy as np
 from kgqa_hpc.drawing import json_block, render_page
 from kgqa_hpc.errors import InputError
 from kgqa_hpc.intervals import Z95
-from kgqa_hpc.plugins.evaluation.judges import kappa_half_width
+from kgqa_hpc.plugins.evaluation.agreement import kappa_half_width
 from kgqa_hpc.plugins.evaluation.ratings import CRITERIA, SCALES, csv_bytes, read_csv
 from kgqa_hpc.plugins.evaluation.records import records
 from kgqa_hpc.store.atomic import make_folder, write_file
@@ -95,9 +95,9 @@ def draw_sample(
     """Write the sheet to rate and its key (`NAME.key.csv` beside it); returns what was drawn, as plain data.
 
     `number` pairs in all; without it as many as the `aim` needs. `where`: an SQL expression that selects records of a
-    merged run; `show`: columns of the records behind the empty ones, such as the text that a pair was made from. Reads
-    the source twice, keeping one number a record. Raises InputError: nothing merged, no such column, too few pairs
-    asked for, or files that hold another sample.
+    merged run; `show`: further columns of the records to show, such as the text that a pair was made from. Reads
+    the source twice, keeping one number a record. Raises InputError: nothing merged, no such column, no pair
+    requested, or files that hold another sample.
     """
     try:  # also for a given number: the plan states its power
         size = 2 * pairs_for_difference(*aim)

@@ -53,7 +53,7 @@ def records(source: Path, where: str | None = None) -> Iterator[dict[str, Any]]:
 
 
 class Opinion(NamedTuple):
-    """One judge on one item: True, False or None where it cast no vote, and its score."""
+    """A judge's vote on an item (True, False, or None without a vote) and its score."""
 
     vote: bool | None
     score: float | None
@@ -68,8 +68,8 @@ class Opinion(NamedTuple):
 class Verdicts:
     """Votes (items, judges; -1 missing) and scores (items, judges; NaN missing) of matched items.
 
-    `items` are the ids in the ratings; `decided` is what the run accepted. `by_id` and `by_text` say how the
-    items were matched, `texts_differ` how many have the id but another text.
+    `items` are the ids in the ratings; `decided` are the run's own decisions. `by_id` and `by_text` count
+    the items by how they were matched, `texts_differ` those with the same id but another text.
     """
 
     items: tuple[str, ...]
@@ -117,7 +117,7 @@ def read_verdicts(ratings: Ratings, sources: Sequence[Path], features: Sequence[
     """The verdicts of all sources (runs, or JSON lines with `id` and `verdicts`) on the rated items.
 
     `features` are names in the records' `features` to be taken for judges too, as scores are that a step gave.
-    Judges of the same name in several sources are told apart by their source's name. Raises InputError when
+    The names of judges begin with that of their source if there are several sources. Raises InputError when
     no record matches a rating, or none has a verdict or one of `features`.
     """
     texts = {row.id: _text(row.question, row.answer) for row in ratings.rated}

@@ -17,8 +17,7 @@ import numpy as np
 
 from kgqa_hpc.config import load_config, parse_config
 from kgqa_hpc.errors import ConfigError, InputError
-from kgqa_hpc.plugins.evaluation.agreement import MISSING, Codes, estimate, mean_of
-from kgqa_hpc.plugins.evaluation.judges import kappa_statistic, wilson
+from kgqa_hpc.plugins.evaluation.agreement import MISSING, Codes, estimate, kappa_statistic, mean_of, wilson
 from kgqa_hpc.plugins.evaluation.ratings import Ratings
 from kgqa_hpc.plugins.evaluation.records import opinion, records
 from kgqa_hpc.runs import create_run, open_run
@@ -65,14 +64,10 @@ def _order(record: _Record) -> dict[str, Any] | None:
     return {**record, **turned} if len(sentences.get("answer", ())) > 1 else None
 
 
-def _longer(record: _Record) -> dict[str, Any]:
-    return {**record, **{name: f"{record[name]} {record[name]}" for name in ANSWERS if record.get(name)}}
-
-
 PERTURBATIONS: dict[str, Callable[[_Record], dict[str, Any] | None]] = {
     "same": dict,
     "order": _order,
-    "longer": _longer,
+    "longer": lambda record: {**record, **{n: f"{record[n]} {record[n]}" for n in ANSWERS if record.get(n)}},
 }
 
 

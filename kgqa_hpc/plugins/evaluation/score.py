@@ -57,10 +57,11 @@ class Pairs(NamedTuple):
 
 
 def read_pairs(predictions: Path, references: Path, *, missing: Literal["error", "empty"] = "error") -> Pairs:
-    """Both files matched by id, in the order of the references. Columns of a prediction fill in where needed.
+    """Both files matched by id, in the order of the references.
 
-    `missing`: treatment of a reference without a prediction, as an error or as an empty prediction. Raises
-    InputError with file and line: no id, no text, an id twice, a prediction without a reference, no lines.
+    A column that a reference lacks comes from its prediction. `missing`: treatment of a reference without a prediction,
+    as an error or as an empty prediction. Raises InputError with file and line: no id, no text, an id twice, a
+    prediction without a reference, no lines.
     """
     predicted, expected = _read(predictions), _read(references)
     if not expected:
@@ -257,10 +258,10 @@ class JudgePrediction(Step):
         return bool(item.output.get("prediction"))
 
     def compute(self, item: Item) -> Outcome:
-        """Score an empty or missing prediction with 0, without a request."""
+        """Score an empty prediction with 0, without a request; reject an item without one."""
         if item.output.get("prediction") is None:
             return Reject(f"{self.label}: no prediction")
-        return self._scored(dict.fromkeys(ASPECTS, 0))
+        return self.accept(item, dict.fromkeys(ASPECTS, 0))
 
     def variables(self, item: Item) -> dict[str, Any]:
         prediction = clean_text(item.output.get("prediction") or "", TEXT_LENGTH)
@@ -270,10 +271,7 @@ class JudgePrediction(Step):
         for aspect in ASPECTS:
             if not 0 <= answer[aspect] <= BEST:
                 return Retry(f"not_allowed:{aspect}", lost_as="invalid")
-        return self._scored(answer)
-
-    def _scored(self, scores: dict[str, Any]) -> Outcome:
-        return Done(**{f"{self.label}_{aspect}": float(scores[aspect]) for aspect in ASPECTS})
+        return Done(**{f"{self.label}_{aspect}": float(answer[aspect]) for aspect in ASPECTS})
 
     @classmethod
     def columns_for(cls, settings: StepSettings) -> tuple[Column, ...]:
@@ -293,8 +291,8 @@ def write_joined(path: Path, rows: Sequence[dict[str, Any]], predictions: Sequen
     lines = []
     for row, prediction in zip(rows, predictions, strict=True):
         if not isinstance(row.get("question"), str):
-            problem = f"reference {str(row['id'])!r}: no question"
-            raise InputError(problem, "a judge must see what was asked: add it to the references")
+            text = f"reference {str(row['id'])!r}: no question"
+            raise InputError(text, "a judge must see what was asked: add it to the references")
         joined = {**row, "id": str(row["id"]), "answer": row["text"], "prediction": prediction}
         lines.append(json.dumps(joined, ensure_ascii=False) + "\n")
     write_file(path, "".join(lines).encode())

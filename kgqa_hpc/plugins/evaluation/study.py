@@ -43,7 +43,7 @@ Price = tuple[float, float]  # per million prompt tokens and completion tokens, 
 def study(
     config_file: Path, folder: Path, *, threads: int | None = None, price: Price | None = None
 ) -> dict[str, Any]:
-    """Run a study from its configuration, resumable; its result.
+    """Run a study from its configuration, or resume it; returns its result.
 
     Writes RUN/study: study.json, study.md and, with matplotlib, the two figures. Raises InputError for a configuration
     without variants or scoring steps, DiskFull, StoreError.

@@ -146,7 +146,7 @@ def find_topics(
 ) -> Topics:
     """Topics of texts by k-means on TF-IDF, or on `embeddings` (n, d). The same seed gives the same topics.
 
-    Terms are told by TF-IDF in either case. Fewer topics come back when there are fewer different texts.
+    Terms are selected by TF-IDF in either case. There are fewer topics if there are fewer different texts.
     """
     vectors, names = tf_idf(texts)
     labels = spherical_k_means(vectors if embeddings is None else embeddings, number, seed=seed)

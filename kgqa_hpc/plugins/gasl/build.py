@@ -13,7 +13,7 @@ from typing import Any
 from kgqa_hpc.errors import ScriptError
 from kgqa_hpc.plugins.gasl import language as lang
 
-# Lark's trees and tokens; the children of a tree are of no one type.
+# Lark's trees and tokens; the children of a tree are trees, tokens and None.
 Tree = Any
 Token = Any
 
@@ -21,6 +21,7 @@ MAX_PATTERN = 200
 FUNCTIONS = ("lower", "upper", "length")
 
 _MAX_DEPTH = 10
+_HUGE = 10**18
 _ESCAPE = re.compile(r"""\\(?:(["'\\nt])|u([0-9A-Fa-f]{4}))""")
 _PLAIN = {"n": "\n", "t": "\t"}
 _PIECE = re.compile(r"\{\{|\}\}|\{([A-Za-z_][A-Za-z0-9_]*(?:\.[A-Za-z0-9_]+)*)\}|[{}]")
@@ -41,18 +42,13 @@ def _set(name: lang.Word, value: Any) -> lang.Command:
     return lang.Command("set", (name, str(value) if isinstance(value, str) else value))
 
 
-def _amount(digits: Token) -> int:
+def _whole(digits: Token, largest: int, message: str) -> int:
+    """A whole number from 1 to `largest`. Raises ScriptError `limit` with the message."""
     # Beyond eighteen digits all numbers are alike, and int() of a long text is slow.
-    value = int(digits) if len(digits) <= 18 else 10**18
-    if value < 1:
-        raise ScriptError("limit", "LIMIT, TOP and BATCH_SIZE are at least 1")
+    value = int(digits) if len(digits) <= 18 else _HUGE
+    if not 1 <= value <= largest:
+        raise ScriptError("limit", message)
     return value
-
-
-def _hops(digits: Token) -> int:
-    if len(digits) > 18 or not 1 <= int(digits) <= _MAX_DEPTH:
-        raise ScriptError("limit", f"DEPTH and RADIUS go from 1 to {_MAX_DEPTH}")
-    return int(digits)
 
 
 def _json_number(digits: Token) -> int | float:
@@ -180,8 +176,8 @@ _BUILD: dict[str, Callable[..., Any]] = {
     "constant": {"TRUE": True, "FALSE": False, "NULL": None}.get,
     "pair": lambda key, value: (key, value),
     "types": lambda *words: words,
-    "amount": _amount,
-    "hops": _hops,
+    "amount": lambda digits: _whole(digits, _HUGE, "LIMIT, TOP and BATCH_SIZE are at least 1"),
+    "hops": lambda digits: _whole(digits, _MAX_DEPTH, f"DEPTH and RADIUS go from 1 to {_MAX_DEPTH}"),
 }
 # Functions for rules whose value has a position in the script, which is their first argument.
 _PLACED: dict[str, Callable[..., Any]] = {

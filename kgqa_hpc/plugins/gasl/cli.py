@@ -1,6 +1,4 @@
-"""The verbs of graph scripts: run one, or only check how it is written. A file of answers or an engine answers the
-prompts of a script.
-"""
+"""Commands of graph scripts: run a script, or only parse it. A file of answers or an engine answers its prompts."""
 
 from __future__ import annotations
 
@@ -105,7 +103,7 @@ def run_script(
     Raises InputError for options that do not go together and files that cannot be read.
     """
     from kgqa_hpc.kg.file import read_graph
-    from kgqa_hpc.plugins.gasl.execute import Result, State, execute, load_state
+    from kgqa_hpc.plugins.gasl.execute import Result, execute, load_state
     from kgqa_hpc.plugins.gasl.graph import from_run, read_tables
     from kgqa_hpc.plugins.gasl.parser import parse
     from kgqa_hpc.plugins.gasl.world import nobody
@@ -132,11 +130,7 @@ def run_script(
     with ExitStack() as stack:
         model: Model = Answers.read(answers) if answers else nobody
         model = stack.enter_context(asking(engine)) if engine else model
-
-        def save(current: State) -> None:
-            if state:
-                write_file(state, to_json(current.to_dict()))
-
+        save = (lambda current: write_file(state, to_json(current.to_dict()))) if state else None
         result = execute(commands, property_graph, initial, model, save)
     return result, 1 if result.status == "error" else 0
 

@@ -1,5 +1,5 @@
-"""The commands that make lists from lists, JOIN, MERGE, COMPARE, SELECT, RANK and GROUP; that change variables, DECLARE
-and UPDATE; and the script's copy of the graph, CREATE_NODES, CREATE_EDGES and CREATE_GROUPS.
+"""Commands that make lists from lists (JOIN, MERGE, COMPARE, SELECT, RANK, GROUP), change variables (DECLARE, UPDATE)
+or add to the script's copy of the graph (CREATE_NODES, CREATE_EDGES, CREATE_GROUPS).
 """
 
 from collections.abc import Hashable, Iterable, Iterator, Sequence

@@ -38,10 +38,8 @@ def add_field(world: World, ref: lang.Ref, name: lang.Word | str, expression: la
             if len(columns[operand]) != len(items):
                 message = f"${operand.text[:100]} has {len(columns[operand]):,} items for {len(items):,}"
                 raise ScriptError("type", message)
-    values = [
-        _computed(expression, item, {ref: column[position] for ref, column in columns.items()})
-        for position, item in enumerate(items)
-    ]
+    rows = ({ref: column[k] for ref, column in columns.items()} for k in range(len(items)))
+    values = [_computed(expression, item, row) for item, row in zip(items, rows, strict=True)]
     free = free_name(name.text if isinstance(name, lang.Word) else name, lang.names_in(items))
     extended = ({**item, free: value} for item, value in zip(items, values, strict=True))
     return Outcome(extended, values.count(None), notes={"field": free})

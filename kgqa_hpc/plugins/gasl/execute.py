@@ -1,8 +1,8 @@
 """Execution of a script: each command gives a step; TRY, ON and plans decide which command follows.
 
 `execute` changes the given state, which is plain JSON and complete after each step, so that the same script can
-continue from it after a kill. Steps are kept whole: to go on, the script is walked through again with the finished
-steps taken from the state, so the position in nested TRY blocks need not be stored.
+continue from it after a kill. To continue, the script runs from its beginning with the finished steps taken from the
+state, so the position in nested TRY blocks is not stored.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ def load_state(path: Path, script: str, graph: str) -> State:
 
 Step = dict[str, Any]
 # Called with the state after each step that is not an error.
-OnStep = Callable[[State], None]
+OnStep = Callable[[State], object]
 
 
 @dataclass(frozen=True)
@@ -136,7 +136,7 @@ def execute(
 
 @dataclass
 class _Run:
-    """The execution of a script; `position` counts the steps behind it, those of an earlier process too."""
+    """The execution of a script; `position` counts the finished steps, those of an earlier process included."""
 
     script: Script
     world: World

@@ -211,8 +211,7 @@ def _id_of(condition: lang.Condition | None, world: World) -> str | None:
 
 def _paths(command: lang.Found, world: World) -> Iterator[lang.Item]:
     graph = world.graph
-    # Conditions on one end alone are tested on that node, before paths are searched: the conditions that must all
-    # hold, by the end of a path that they look at, `path` for both or more.
+    # A condition on one end alone is tested on that node before paths are searched, any other on each path.
     by_part: dict[str, list[lang.Condition]] = {"source": [], "target": [], "path": []}
     for conjunct in lang.conjuncts(command.condition):
         looks = {_looked_at(comparison) for comparison in lang.comparisons(conjunct)}
@@ -244,6 +243,7 @@ def _paths(command: lang.Found, world: World) -> Iterator[lang.Item]:
 
 
 def _looked_at(comparison: lang.Comparison) -> str:
+    """The part of a path that a comparison reads: `source`, `target` or the whole `path`."""
     if comparison.end != "item":
         return comparison.end
     name = lang.ALIASES.get(comparison.field.steps[0], comparison.field.steps[0])

@@ -24,7 +24,7 @@ from kgqa_hpc.plugins.gasl.language import number
 from kgqa_hpc.text.streams import TextStream
 
 Item = dict[str, Any]
-# Where each node's row begins, the other end and the position of each edge in it.
+# Of all nodes' edges, sorted: the start of each node's part, then the other end and the position of each edge.
 Rows = tuple[np.ndarray, np.ndarray, np.ndarray]
 # Another node and the positions of the edges that lead there.
 Step = tuple[int, list[int]]
@@ -53,7 +53,7 @@ class Table:
 class PropertyGraph:
     """A graph as it was read, of m edges.
 
-    `sources` and `targets`: int32 (m,), positions of nodes. `digest`: SHA-256 of what was read.
+    `sources` and `targets`: int32 (m,), positions of nodes. `digest`: SHA-256 of the files.
     """
 
     nodes: Table
@@ -111,9 +111,6 @@ class Items:
         cells = self.table.columns[column]
         text: str = cells[position] if position < len(cells) else self.new[position - len(cells)][column]
         return text
-
-    def types(self) -> set[str]:
-        return {*self.table.types, *(item["type"] for item in self.new)}
 
     def fields(self) -> set[str]:
         """All names that the first step of a field can have; requires at least one node or edge."""

@@ -38,7 +38,7 @@ class Word(NamedTuple):
 
 
 class Field(NamedTuple):
-    """A field as written and its steps; a quoted one is one step."""
+    """A field as written and its steps; a quoted field is one step."""
 
     text: str
     steps: tuple[str, ...]

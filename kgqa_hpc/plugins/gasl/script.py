@@ -5,7 +5,7 @@ A number is a property of a release of the graph, so the question names source a
 
 A script whose every command has a direct translation is also given as SPARQL: walks from one node. Translated are
 FIND nodes WITH id, GRAPHWALK of depth 1, UPDATE with a filter on id or type, and COUNT or SELECT of names at the
-end. A set of nodes is a function from a variable to the lines that say it is in the set.
+end. A set of nodes is a function that returns, for a variable, the lines that restrict it to the set.
 """
 
 import json
@@ -15,34 +15,13 @@ from typing import Any, Literal
 
 from pydantic import Field
 
+from kgqa_hpc.anchors import family
 from kgqa_hpc.anchors.anchor import Anchor, AnchorKind, Drawn, Node, Source, Tools, graph_variables
-from kgqa_hpc.anchors.family import (
-    DIFFICULTY,
-    QUERY,
-    answer_fields,
-    askable,
-    content_id,
-    difficulty,
-    in_turn,
-    place,
-    select,
-    shared_names,
-    wording,
-)
 from kgqa_hpc.columns import Column
 from kgqa_hpc.errors import ConfigError, EmptyGraphError, ScriptError
 from kgqa_hpc.kg.relations import LABEL, RELATIONS, iri
-from kgqa_hpc.plugins.gasl.language import (
-    ANY_TYPE,
-    Comparison,
-    Condition,
-    Found,
-    Ref,
-    Script,
-    Simple,
-    Word,
-    conjuncts,
-)
+from kgqa_hpc.plugins.gasl import language as lang
+from kgqa_hpc.plugins.gasl.language import Comparison, Found, Ref, Word
 from kgqa_hpc.settings import KindSettings, Settings
 from kgqa_hpc.text.plain_text import clean_lines, clean_name
 
@@ -80,8 +59,8 @@ class ScriptAnchors(AnchorKind):
     columns = (
         Column("script", "string", "The script that was run on the graph."),
         Column("answers", ["string"], "Every answer its execution gave."),
-        QUERY,
-        *DIFFICULTY,
+        family.QUERY,
+        *family.DIFFICULTY,
     )
     sample = Anchor(
         "sample",
@@ -105,7 +84,7 @@ class ScriptAnchors(AnchorKind):
         for template in settings.scripts:
             _parsed(template, "x")
         answers = source.answer_graph()
-        property_graph, shared = from_run(answers.graph, ""), shared_names(answers.graph.names)
+        property_graph, shared = from_run(answers.graph, ""), family.shared_names(answers.graph.names)
         # Source and version of the graph as a question names them, if the graph has a version
         attributes = answers.graph.attributes
         title, version = attributes.get("title") or attributes.get("source"), attributes.get("version")
@@ -115,19 +94,20 @@ class ScriptAnchors(AnchorKind):
             """The template with each node of its type in seeded order, where the script gives an answer."""
             nodes = map(source.graph.node, range(source.graph.num_nodes))
             fitting = (node for node in nodes if node.type == template.entity and node.name not in shared)
-            for node in sorted(fitting, key=lambda node: place(seed, f"{template.name}/{node.id}")):
+            for node in sorted(fitting, key=lambda node: family.place(seed, f"{template.name}/{node.id}")):
                 text, script = _parsed(template, node.id)
                 result = execute(script, property_graph)
                 value = result.variables.get(ANSWER)
                 texts = answers_of(value) if result.status == "success" else []
-                if 1 <= len(texts) <= settings.max_answers and askable(node.name, texts, shared):
+                if 1 <= len(texts) <= settings.max_answers and family.askable(node.name, texts, shared):
                     data: dict[str, Any] = {"script": text, "asks": template.asks, "answers": texts}
                     data |= {"steps": len(result.steps), "degree": 0, "unnamed": answers.unnamed}
                     data |= release if isinstance(value, int | float) else {}
-                    name = content_id("script", node.id, text)
+                    name = family.content_id("script", node.id, text)
                     yield Anchor(name, "script", template.name, (node,), data=data)
 
-        anchors = list(in_turn([questions(template) for template in settings.scripts], settings.number))
+        shares = [questions(template) for template in settings.scripts]
+        anchors = list(family.in_turn(shares, settings.number))
         if not anchors:
             raise EmptyGraphError("no script gave an answer", "try them with: kgqa gasl run")
         return Drawn(anchors, {}, notes=(f"{len(anchors):,} results of {len(settings.scripts)} scripts",))
@@ -140,7 +120,7 @@ class ScriptAnchors(AnchorKind):
         return {**fields, **texts, "given": fields["nodes"][:1], "answers": answers}
 
     def start(self, anchor: Anchor) -> dict[str, Any]:
-        return answer_fields(anchor.data["answers"])
+        return family.answer_fields(anchor.data["answers"])
 
     def worded(self, anchor: Anchor, question: str) -> str:
         """The wording; if the answer is a number, it begins with the graph's source and version, if they are known."""
@@ -151,7 +131,7 @@ class ScriptAnchors(AnchorKind):
         """An objection if the answer is not the result of execution, or the wording breaks a rule."""
         if list(fields["answers"]) != list(anchor.data["answers"]):
             return "is not what execution gave"
-        return wording(fields["question"], [anchor.nodes[0].name], anchor.data["answers"])
+        return family.wording(fields["question"], [anchor.nodes[0].name], anchor.data["answers"])
 
     def record(self, anchor: Anchor, fields: Mapping[str, Any]) -> dict[str, Any]:
         from kgqa_hpc.plugins.gasl.parser import parse
@@ -163,12 +143,12 @@ class ScriptAnchors(AnchorKind):
         return {
             "script": data["script"],
             "answers": list(data["answers"]),
-            QUERY.name: query,
-            **difficulty(data["steps"], nodes, data["degree"]),
+            family.QUERY.name: query,
+            **family.difficulty(data["steps"], nodes, data["degree"]),
         }
 
 
-def _parsed(template: ScriptTemplate, node: str) -> tuple[str, Script]:
+def _parsed(template: ScriptTemplate, node: str) -> tuple[str, lang.Script]:
     """Parse the script with a node in place of <entity>. Raises ConfigError."""
     from kgqa_hpc.plugins.gasl.parser import parse
 
@@ -193,13 +173,13 @@ def answers_of(value: Any) -> list[str]:
     return sorted(set(map(str, members)))
 
 
-def _sparql_of(script: Script, answer: str, unnamed: bool) -> str | None:
-    """The query for what a script leaves in its variable `answer`; None where it has no direct translation."""
+def _sparql_of(script: lang.Script, answer: str, unnamed: bool) -> str | None:
+    """The query for the final value of a script's variable `answer`; None for a script without a direct translation."""
     sets: dict[str, _Pattern] = {}
     numbers = count(1)
     query: str | None = None
     for statement in script.statements:
-        if not isinstance(statement, Simple):
+        if not isinstance(statement, lang.Simple):
             return None
         name, into = statement.command.name, statement.into.text if statement.into else None
         pattern: _Pattern | None = None
@@ -209,7 +189,8 @@ def _sparql_of(script: Script, answer: str, unnamed: bool) -> str | None:
                 pattern = _single(node) if field.steps == ("id",) else None
             case "count", (Ref(_, ref, ()), None, None, None, _) if ref in sets:
                 inner = " ".join(sets[ref]("?node"))
-                query = select([f"{{ SELECT (COUNT(DISTINCT ?node) AS ?answer) WHERE {{ {inner} }} }}"])
+                counted = f"{{ SELECT (COUNT(DISTINCT ?node) AS ?answer) WHERE {{ {inner} }} }}"
+                query = family.select([counted])
             case "select", (Ref(_, ref, ()), *fields) if ref in sets:
                 if ("name",) in [field.steps for field in fields]:
                     pattern = sets[ref]
@@ -223,7 +204,7 @@ def _sparql_of(script: Script, answer: str, unnamed: bool) -> str | None:
             return None
         if pattern is not None:
             sets[into] = pattern
-            query = select(pattern("?answer")) if into == answer else None
+            query = family.select(pattern("?answer")) if into == answer else None
     return query
 
 
@@ -236,7 +217,7 @@ def _walked(
 ) -> _Pattern:
     """Nodes one edge away from a set, and not in it."""
     types = [word.text for word in follow]
-    kinds = [] if ANY_TYPE in types else [iri("relation", kind) for kind in types]
+    kinds = [] if lang.ANY_TYPE in types else [iri("relation", kind) for kind in types]
 
     def edge(source: str, target: str, variable: str) -> str:
         if kinds:
@@ -256,10 +237,10 @@ def _walked(
     return pattern
 
 
-def _filtered(base: _Pattern, condition: Condition | None) -> _Pattern | None:
+def _filtered(base: _Pattern, condition: lang.Condition | None) -> _Pattern | None:
     """A set with conditions on id and type."""
     tests: list[tuple[str, str, str]] = []
-    for part in conjuncts(condition):
+    for part in lang.conjuncts(condition):
         match part:
             case Comparison(field, "=" | "!=" as op, (str(value),)) if field.steps in (("id",), ("type",)):
                 tests.append((field.steps[0], op, value))

@@ -15,6 +15,7 @@ from kgqa_hpc.plugins.gasl.language import ANY_TYPE, Direction, Item, Ref, Word,
 from kgqa_hpc.plugins.gasl.world import Outcome, World
 
 Stepper = Callable[[int], Sequence[Step]]
+Words = tuple[Word, ...] | None  # names of types
 
 
 class Route(NamedTuple):
@@ -112,9 +113,7 @@ def nodes_of(ref: Ref, world: World) -> tuple[dict[int, Item], int]:
     return nodes, skipped
 
 
-def walk(
-    world: World, ref: Ref, follow: tuple[Word, ...] | None, direction: Direction | None, depth: int | None
-) -> Outcome:
+def walk(world: World, ref: Ref, follow: Words, direction: Direction | None, depth: int | None) -> Outcome:
     """Nodes reached over some types of edges, with their distance."""
     graph = world.graph
     starts, skipped = nodes_of(ref, world)
@@ -126,12 +125,7 @@ def walk(
 
 
 def connect(
-    world: World,
-    ref: Ref,
-    to_ref: Ref,
-    via: tuple[Word, ...] | None,
-    direction: Direction | None,
-    depth: int | None,
+    world: World, ref: Ref, to_ref: Ref, via: Words, direction: Direction | None, depth: int | None
 ) -> Outcome:
     """All shortest paths between the nodes of two variables."""
     graph = world.graph
@@ -159,7 +153,7 @@ def connect(
     return Outcome(paths(), skipped + more)
 
 
-def subgraph(world: World, ref: Ref, radius: int, include: tuple[Word, ...] | None) -> Outcome:
+def subgraph(world: World, ref: Ref, radius: int, include: Words) -> Outcome:
     """Nodes within a radius and every edge between them."""
     graph = world.graph
     starts, skipped = nodes_of(ref, world)
@@ -220,21 +214,18 @@ def _labels(nodes: Sequence[PatternNode]) -> list[str]:
     return labels
 
 
-def cluster(world: World, ref: Ref, via: tuple[Word, ...] | None) -> Outcome:
+def cluster(world: World, ref: Ref, via: Words) -> Outcome:
     """The nodes of a variable by the connected parts of the graph among them, larger parts first."""
     graph = world.graph
     nodes, skipped = nodes_of(ref, world)
     step = stepper(world, "both", _known(via, graph.edges))
     order = {node: k for k, node in enumerate(nodes)}
 
-    def inside(node: int) -> list[Step]:
-        return [near for near in step(node) if near[0] in order]
-
     parts: list[list[int]] = []
     seen: set[int] = set()
     for node in nodes:
         if node not in seen:
-            part = distances([node], inside, len(nodes))
+            part = distances([node], lambda n: [near for near in step(n) if near[0] in order], len(nodes))
             seen.update(part)
             parts.append(sorted(part, key=order.__getitem__))
     parts.sort(key=lambda part: -len(part))
@@ -248,7 +239,7 @@ def cluster(world: World, ref: Ref, via: tuple[Word, ...] | None) -> Outcome:
 def _known(words: Sequence[Word | None] | None, items: Items) -> set[str] | None:
     """The set of named types; None (all types) without names. Raises ScriptError `name` for a type the graph lacks."""
     named = [word for word in words or () if word is not None]
-    types = items.types() if named else set()
+    types = {*items.table.types, *(item["type"] for item in items.new)} if named else set()
     for word in named:
         if word.text not in types:
             kind = "edge" if "source" in items.table.columns else "node"

@@ -221,8 +221,7 @@ class World:
         total = sum(self._sizes.values()) - self._sizes.get(name, 0)
         if total + size + self._created > self.bounds.bytes:
             raise self._too_large()
-        self.variables[name] = value
-        self._sizes[name] = size
+        self.variables[name], self._sizes[name] = value, size
         return value, truncated
 
     def _first(self, items: Iterable[Any]) -> tuple[list[lang.Item], bool]:

@@ -1,4 +1,8 @@
-"""Questions from literature: documents, BM25, names and proteins in text, QAProt's steps, grounding, rephrasing."""
+"""Questions from literature: documents, BM25, names and proteins in text, QAProt's steps, grounding, rephrasing.
+
+Documents, index, names and proteins (document, read, xml, bm25, names, proteins) know nothing of language
+models, runs or steps; docs/guide/documents.md describes the formats and commands.
+"""
 
 SECTION = "Documents"
 ENTRIES = {
@@ -21,7 +25,7 @@ ENTRIES = {
         "judge_decision": "judges:JudgeDecision",
     },
     "engines": {"index": "engine:IndexEngine"},
-    "exports": {"linkbert-medqa": "linkbert:LinkbertMedqa", "linkbert-pubmedqa": "linkbert:LinkbertPubmedqa"},
+    "exports": {"linkbert-medqa": "rephrase:LinkbertMedqa", "linkbert-pubmedqa": "rephrase:LinkbertPubmedqa"},
     "clusterings": {"sequence_cluster": "protein_sets:cluster"},
     "commands": {"index": "cli:index", "mentions": "cli:mentions", "proteins": "cli:proteins"},
 }

@@ -5,12 +5,12 @@ import sys
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
-from kgqa_hpc.cli.app import AsJson, print_result
-from kgqa_hpc.text.plain_text import plain_json, printable
+from kgqa_hpc.cli.app import AsJson, print_json, print_result
+from kgqa_hpc.text.plain_text import printable
 
 index = typer.Typer(help="Ranked search over documents (BM25).", no_args_is_help=True)
 
@@ -33,7 +33,7 @@ def index_build(
     as_json: AsJson = False,
 ) -> None:
     """Build a BM25 index of documents."""
-    from kgqa_hpc.plugins.literature.bm25.build import build_index, render, summary
+    from kgqa_hpc.plugins.literature.bm25_build import build_index, render, summary
     from kgqa_hpc.terminal import stage_progress
     from kgqa_hpc.threads import usable_cores
 
@@ -55,8 +55,8 @@ def index_search(
 ) -> None:
     """Print the documents that match a query best; with --json one line per query."""
     from kgqa_hpc.errors import InputError
-    from kgqa_hpc.plugins.literature.bm25.search import Bm25Index
-    from kgqa_hpc.plugins.literature.documents.read import read_queries
+    from kgqa_hpc.plugins.literature.bm25 import Bm25Index
+    from kgqa_hpc.plugins.literature.read import read_queries
 
     if (query is None) == (queries is None):
         raise InputError("one of QUERY and --queries FILE is needed", 'kgqa index search INDEX "some words"')
@@ -66,17 +66,11 @@ def index_search(
         hits = opened.search(text, k)
         if as_json:
             answer = {"query": text, "hits": [{"id": hit.id, "score": hit.score} for hit in hits]}
-            _print_line(answer if name is None else {"id": name, **answer})
+            print_json(answer if name is None else {"id": name, **answer}, indent=None)
             continue
         lines = [f"# {printable(text)}"] if queries else []
         rows = [f"{h.score:9.4f}  {printable(h.id)}  {printable(h.document.title)[:100]}" for h in hits]
         print("\n".join([*lines, *(rows or ["no document has a word of the query"])]))
-
-
-def _print_line(document: dict[str, Any]) -> None:
-    import orjson
-
-    sys.stdout.buffer.write(plain_json(orjson.dumps(document).decode()).encode() + b"\n")
 
 
 def mentions(
@@ -88,9 +82,8 @@ def mentions(
     as_json: Annotated[bool, typer.Option("--json", help="Print the counts as JSON, too.")] = False,
 ) -> None:
     """Find names in documents: a JSON line per document, with offsets in code points."""
-    from kgqa_hpc.plugins.literature.documents.mentions import NameFinder
-    from kgqa_hpc.plugins.literature.documents.names import read_names, searchable_names
-    from kgqa_hpc.plugins.literature.documents.read import document_files, read_documents
+    from kgqa_hpc.plugins.literature.names import NameFinder, read_names, searchable_names
+    from kgqa_hpc.plugins.literature.read import document_files, read_documents
 
     document_files(documents)  # report a missing file before slow work
     name_counts, documents_read = Counter[str | None](), 0
@@ -100,7 +93,7 @@ def mentions(
         documents_read += 1
         texts = {"mentions": document.text, "title_mentions": document.title}
         spans = {key: [mention._asdict() for mention in finder.find(text)] for key, text in texts.items()}
-        _print_line({"id": document.id, **spans})
+        print_json({"id": document.id, **spans}, indent=None)
     names_read, names_kept = name_counts.total(), name_counts.pop(None, 0)
     if as_json:
         mentions_counted = {"found": finder.found, "dropped": finder.dropped}

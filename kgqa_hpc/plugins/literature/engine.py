@@ -31,8 +31,8 @@ from kgqa_hpc.engines.engine import EngineInfo, EngineSettings, Response
 from kgqa_hpc.engines.http import TooLarge, answer_within
 from kgqa_hpc.engines.mailbox import Mailbox
 from kgqa_hpc.errors import EngineConfigError, InputError, StoreError
-from kgqa_hpc.plugins.literature.bm25.search import Bm25Index, Hit, read_manifest
-from kgqa_hpc.plugins.literature.documents.document import Document
+from kgqa_hpc.plugins.literature.bm25 import Bm25Index, Hit, read_manifest
+from kgqa_hpc.plugins.literature.document import Document
 from kgqa_hpc.text.plain_text import plain_line
 from kgqa_hpc.text.streams import parse_json
 

@@ -1,6 +1,6 @@
 """Questions about the proteins that an abstract names, their organism and their entry in Swiss-Prot (QAProt, 3.1-3.3).
 
-The anchor kind `abstract`: documents that name a protein or gene. They are read by plugins/literature/documents
+The anchor kind `abstract`: documents that name a protein or gene. They are read by read.py
 (deletions and versions applied), names found by exact matching with word boundaries. All documents are counted in
 stats/abstracts.json: read = usable (drawn or not) + without text + retracted + without a name.
 
@@ -30,17 +30,11 @@ from kgqa_hpc.anchors.family import own_words, place
 from kgqa_hpc.anchors.names import plain
 from kgqa_hpc.columns import Column
 from kgqa_hpc.errors import InputError
-from kgqa_hpc.plugins.literature.documents.document import QuotableText
-from kgqa_hpc.plugins.literature.documents.mapping import ProteinTable, names_of
-from kgqa_hpc.plugins.literature.documents.mentions import NameFinder
-from kgqa_hpc.plugins.literature.documents.names import read_names, searchable_names
-from kgqa_hpc.plugins.literature.documents.proteins import (
-    NO_ORGANISM,
-    function_classes,
-    read_proteins,
-    taxon_groups,
-)
-from kgqa_hpc.plugins.literature.documents.read import document_files, read_documents
+from kgqa_hpc.kg.settings import listed
+from kgqa_hpc.plugins.literature import proteins
+from kgqa_hpc.plugins.literature.document import QuotableText
+from kgqa_hpc.plugins.literature.names import NameFinder, read_names, searchable_names
+from kgqa_hpc.plugins.literature.read import document_files, read_documents
 from kgqa_hpc.settings import KindSettings, StepSettings
 from kgqa_hpc.steps.item import PAIR, Item
 from kgqa_hpc.steps.step import Done, Outcome, Step
@@ -60,10 +54,6 @@ class AbstractSettings(KindSettings):
     min_length: int = Field(3, ge=1, description="Minimum letters and digits of a name.")
     retracted: bool = Field(False, description="Include retracted publications.")
     paths = ("documents", "names")
-
-    def tables(self) -> list[Path]:
-        """The tables of names, one or several."""
-        return [Path(path) for path in ([self.names] if isinstance(self.names, str) else self.names)]
 
 
 class AbstractAnchors(AnchorKind):
@@ -121,12 +111,12 @@ class AbstractAnchors(AnchorKind):
 
     def files(self, settings: AbstractSettings) -> list[Path]:
         """Every document file, and the table of names."""
-        return [*document_files([Path(path) for path in settings.documents]), *settings.tables()]
+        return [*document_files([Path(path) for path in settings.documents]), *listed(settings.names)]
 
 
 def _anchors(settings: AbstractSettings, counts: Counter[str], groups: Counter[str]) -> Iterator[Anchor]:
     """The usable documents in the order of the files; documents are counted in `counts`, anchors in `groups`."""
-    names = (name for table in settings.tables() for name in read_names(table))
+    names = (name for table in listed(settings.names) for name in read_names(table))
     finder = NameFinder(searchable_names(names, settings.min_length))
     for document in read_documents(settings.documents):
         counts["read"] += 1
@@ -257,8 +247,8 @@ class Organism(Step):
         item.annotations["main_organism"] = main
         for record in kept(item):
             scope = record["organism_scope"].strip()
-            record["organism"] = main if scope.lower() in NO_ORGANISM else scope
-            if record["organism"].lower() in NO_ORGANISM:
+            record["organism"] = main if scope.lower() in proteins.NO_ORGANISM else scope
+            if record["organism"].lower() in proteins.NO_ORGANISM:
                 record["reason"] = f"{self.label}: unknown"
         return Done()
 
@@ -289,8 +279,8 @@ class MapProtein(Step):
     )
 
     @cached_property
-    def _table(self) -> ProteinTable:
-        return ProteinTable(read_proteins(Path(self.settings.proteins)))
+    def _table(self) -> proteins.ProteinTable:
+        return proteins.ProteinTable(proteins.read_proteins(Path(self.settings.proteins)))
 
     def compute(self, item: Item) -> Outcome:
         """Map all records; the first record reads the file. Raises DocumentFormatError."""
@@ -307,9 +297,9 @@ class MapProtein(Step):
                 "protein_name": protein.name,
                 "organism": protein.organism,
                 "sequence": protein.sequence,
-                "taxonomy": list(taxon_groups(protein.organism, protein.lineage)),
-                "functions": list(function_classes(protein.name)),
-                "names": names_of(protein),
+                "taxonomy": list(proteins.taxon_groups(protein.organism, protein.lineage)),
+                "functions": list(proteins.function_classes(protein.name)),
+                "names": proteins.names_of(protein),
             }
             if not protein.sequence:
                 record["reason"] = f"{self.label}: no sequence"

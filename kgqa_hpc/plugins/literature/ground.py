@@ -18,7 +18,7 @@ from pydantic import Field
 
 from kgqa_hpc.columns import Column
 from kgqa_hpc.engines.engine import Request
-from kgqa_hpc.plugins.literature.documents.document import QuotableText, Span, sentences
+from kgqa_hpc.plugins.literature.document import QuotableText, Span, sentences
 from kgqa_hpc.settings import StepSettings
 from kgqa_hpc.steps.item import Item
 from kgqa_hpc.steps.pair import PAIR, pair_variables

@@ -1,5 +1,5 @@
-"""Judges of what a model wrote from documents: pairs of an abstract, options of a question, a yes, no or maybe; and
-type and form of a question.
+"""Judges of texts that a model wrote from documents: pairs of an abstract, options of a question, answers of yes, no or
+maybe; and type and form of a question.
 
 Each verdict has several criteria, which all must hold.
 
@@ -33,10 +33,17 @@ _DOCUMENT = 20_000  # characters of a document that a prompt shows
 
 
 class JudgeCriteria(Step):
-    """A verdict by several criteria, which all must hold; `criteria` maps each to the objection where it does not."""
+    """A verdict by several criteria, which all must hold; `criteria` maps each to the objection where it does not.
+
+    An item without the text that is judged is rejected, with `without` as the reason.
+    """
 
     adds = "verdict"
     criteria: ClassVar[dict[str, str]]
+    without: ClassVar[str]
+
+    def compute(self, item: Item) -> Outcome:
+        return Reject(f"{self.label}: {self.without}")
 
     def variables(self, item: Item) -> dict[str, Any]:
         """The texts that the step needs."""
@@ -67,13 +74,10 @@ class JudgeSupport(JudgeCriteria):
     }
     answer = dict.fromkeys(criteria, "boolean")
     needs = PAIR
+    without = "no text"  # the record's source did not keep that of its document
 
     def asks_about(self, item: Item) -> bool:
         return bool(_document_text(item))
-
-    def compute(self, item: Item) -> Outcome:
-        """Reject a record whose source did not keep the text of its document."""
-        return Reject(f"{self.label}: no text")
 
     def variables(self, item: Item) -> dict[str, Any]:
         fields = item.output
@@ -99,14 +103,11 @@ class JudgeOptions(JudgeCriteria):
     default_prompt = "judge_options"
     criteria = {"entailed": "right option not entailed", "only_one": "another option is right"}
     answer = dict.fromkeys(criteria, "boolean")
-    needs = ("question", "answer")
+    needs = PAIR
+    without = "no options"
 
     def asks_about(self, item: Item) -> bool:
         return bool(choices_of(item.output))
-
-    def compute(self, item: Item) -> Outcome:
-        """End the step for a pair without options."""
-        return Reject(f"{self.label}: no options")
 
     def variables(self, item: Item) -> dict[str, Any]:
         fields = item.output
@@ -118,7 +119,7 @@ class JudgeOptions(JudgeCriteria):
 
 
 class JudgeDecision(JudgeCriteria):
-    """Verdict on a yes, no or maybe: decision and long answer follow from the context."""
+    """Verdict on an answer of yes, no or maybe: decision and long answer follow from the context."""
 
     name = "judge_decision"
     default_prompt = "judge_decision"
@@ -128,13 +129,10 @@ class JudgeDecision(JudgeCriteria):
     }
     answer = dict.fromkeys(criteria, "boolean")
     needs = (*PAIR, "final_decision", "context")
+    without = "no context"
 
     def asks_about(self, item: Item) -> bool:
         return bool(item.output.get("context"))
-
-    def compute(self, item: Item) -> Outcome:
-        """Reject a question without context."""
-        return Reject(f"{self.label}: no context")
 
 
 # Types with the beginnings of their typical words.
@@ -149,6 +147,7 @@ _BEGINNINGS = {
 }
 TYPES = {name: tuple(words.split()) for name, words in _BEGINNINGS.items()}
 OTHER = "other"
+CHOICES = (*TYPES, OTHER)
 _FORMS = ("what", "which", "how", "why", "where", "when", "who")
 # Verbs that begin a question of yes or no.
 _VERBS = "is are was were do does did can could may might will would has"
@@ -179,7 +178,7 @@ class QuestionType(Step):
     adds = "column"
     needs = ("question",)
     columns = (
-        Column("question_type", "string", f"What it asks for, by rule: {', '.join((*TYPES, OTHER))}."),
+        Column("question_type", "string", f"What it asks for, by rule: {', '.join(CHOICES)}."),
         Column("question_form", "string", f"Its form: {', '.join(_FORMS)}, yes/no or {OTHER}."),
     )
 
@@ -189,9 +188,6 @@ class QuestionType(Step):
             question = fields["question"]
             columns.update(question_type=question_type(question), question_form=question_form(question))
         return Done()
-
-
-CHOICES = (*TYPES, OTHER)
 
 
 class JudgedQuestionType(Step):

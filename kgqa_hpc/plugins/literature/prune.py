@@ -1,8 +1,8 @@
 """Two filters on pairs about proteins: pruning of uninformative pairs, and replacement of names by "the protein".
 
-QAProt, B.2 ("keyword-based pruning", "de-lexicalization"), where the names in Figure 5's second answer ("Deletion of
-Cplx3 leads to …") were not replaced. Both are counted and can be undone: a pruned pair is a rejected record whose
-reason is the term, and a record keeps its texts with the names. The functions work without a run.
+QAProt, B.2 ("keyword-based pruning", "de-lexicalization"); its Figure 5 has a name that was not replaced ("Deletion of
+Cplx3 leads to …"). Both are counted and can be undone: a pruned pair is a rejected record whose reason is the term,
+and a record keeps its texts with the names. The functions work without a run.
 """
 
 import re
@@ -11,10 +11,9 @@ from collections.abc import Iterable, Iterator
 from pydantic import Field
 
 from kgqa_hpc.columns import Column
-from kgqa_hpc.plugins.literature.documents.document import Span
-from kgqa_hpc.plugins.literature.documents.mentions import NameFinder
-from kgqa_hpc.plugins.literature.documents.names import any_case, spellings
+from kgqa_hpc.plugins.literature.document import Span
 from kgqa_hpc.plugins.literature.extract import kept
+from kgqa_hpc.plugins.literature.names import NameFinder, any_case, spellings
 from kgqa_hpc.settings import StepSettings
 from kgqa_hpc.steps.item import PAIR, Item
 from kgqa_hpc.steps.step import Done, Outcome, Step
@@ -57,7 +56,7 @@ def name_finder(names: Iterable[str]) -> NameFinder:
     every += [name.replace("-", " ") for name in every]
     every += [name.capitalize() for name in every if name.isalpha() and name.isupper() and len(name) >= 3]
     cases = {name: any_case(name) for name in every}
-    return NameFinder(cases, noise=lambda text: lambda start, end: None)
+    return NameFinder(cases, always=True)
 
 
 def delexicalise(

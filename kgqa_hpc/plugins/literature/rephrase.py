@@ -1,4 +1,4 @@
-"""Steps that rephrase a finished pair in the form of a benchmark: MedQA or PubMedQA.
+"""Pairs in the form of a benchmark, MedQA or PubMedQA: steps that rephrase a finished pair, and exports for LinkBERT.
 
 The record keeps the original pair (`source_question`, `source_answer`) for comparison.
 
@@ -16,11 +16,14 @@ Examples in the prompt are the questions of a benchmark file of the user most si
 JSON object of items by PMID (`ori_pqal.json`) with `QUESTION`, `LONG_ANSWER` and `final_decision`, and `CONTEXTS` where
 it has them. Plain or gzip. Use the training part: questions of a prompt must not occur in the test part. As published,
 examples of MedQA do not show which option is right.
+
+The exports are for LinkBERT's fine-tuning scripts: JSON Lines in SPLIT.json, as in its data/mc/medqa_usmle_hf and
+data/seqcls/pubmedqa_hf. The scripts need the splits train, dev and test (`dataset.split`).
 """
 
 import io
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 from string import ascii_uppercase
@@ -32,6 +35,7 @@ from pydantic import Field
 from kgqa_hpc.anchors.anchor import short_digest
 from kgqa_hpc.anchors.names import plain
 from kgqa_hpc.columns import Column
+from kgqa_hpc.dataset.files import TRAIN, ExportSource
 from kgqa_hpc.engines.engine import Request
 from kgqa_hpc.errors import InputError
 from kgqa_hpc.settings import StepSettings
@@ -46,7 +50,7 @@ class Examples:
     """The items of a benchmark file as texts of one line each. Raises InputError naming the file and the item."""
 
     def __init__(self, path: Path) -> None:
-        from kgqa_hpc.plugins.literature.bm25.search import Shard, add_documents, analyzer, new_index
+        from kgqa_hpc.plugins.literature.bm25 import Shard, add_documents, analyzer, new_index
 
         texts: list[str] = []
         for location, item in _items(path):
@@ -175,11 +179,8 @@ class RephraseMedqa(Rephrase):
     )
 
     def accept(self, item: Item, answer: dict[str, Any]) -> Outcome:
-        return self.with_options(item, answer, answer["correct"], answer["wrong"])
-
-    def with_options(self, item: Item, answer: dict[str, Any], right: str, wrong: Sequence[str]) -> Outcome:
-        """Replace the pair by the question with these options in drawn order."""
-        reasons = answer["reasoning"]
+        """Replace the pair by the question with its options in drawn order."""
+        right, wrong, reasons = answer["correct"], answer["wrong"], answer["reasoning"]
         trouble = options_trouble(right, wrong)
         if isinstance(reasons, list) and len(reasons) != WRONG + 1:
             trouble = trouble or "number of reasons"
@@ -221,7 +222,8 @@ class RephraseMedqaGraph(RephraseMedqa):
         return {**super().variables(item), "right": data.get("right", ""), "wrong": data.get("wrong", [])}
 
     def accept(self, item: Item, answer: dict[str, Any]) -> Outcome:
-        return self.with_options(item, answer, item.anchor.data["right"], item.anchor.data["wrong"])
+        data = item.anchor.data
+        return super().accept(item, {**answer, "correct": data["right"], "wrong": data["wrong"]})
 
 
 def options_trouble(right: str, wrong: Sequence[str]) -> str | None:
@@ -277,3 +279,64 @@ class RephrasePubmedqa(Rephrase):
         fields = {"final_decision": decision, "context": context}
         item.output = replaced(item, answer["question"], answer["long_answer"], **fields)
         return Done()
+
+
+Line = Callable[[str, int, dict[str, Any]], dict[str, Any]]
+_BESIDE_ENDINGS = ("id", "sent1", "sent2", "label")
+
+
+class LinkbertMedqa:
+    """Lines with id, sent1 (question), sent2 (empty), ending0 … ending4, and label (number of the right ending)."""
+
+    name = "linkbert-medqa"
+
+    def write(self, source: ExportSource, folder: Path) -> None:
+        """Raises InputError for records without options or with different numbers of options.
+
+        LinkBERT's loader expects the endings of train.json in every record and reads a missing one as "None".
+        """
+        numbers = {len(line) - len(_BESIDE_ENDINGS) for _, line in _written(source, folder, self._line)}
+        if len(numbers) > 1:
+            many = " and ".join(map(str, sorted(numbers)))
+            raise InputError(f"records have {many} options", "export those with one number of options")
+
+    def _line(self, split: str, number: int, record: dict[str, Any]) -> dict[str, Any]:
+        options, label = record.get("options"), record.get("correct_option")
+        if not options or label is None or not 0 <= label < len(options):
+            problem = f"{record['id']} has no options with a right one"
+            raise InputError(problem, "the step rephrase_medqa adds them")
+        endings = {f"ending{position}": option for position, option in enumerate(options)}
+        texts = {"id": f"{split}-{number:05d}", "sent1": record["question"], "sent2": ""}
+        return {**texts, **endings, "label": label}
+
+
+class LinkbertPubmedqa:
+    """Lines with id, sentence1 (question), sentence2 (context), and label (yes, no or maybe)."""
+
+    name = "linkbert-pubmedqa"
+
+    def write(self, source: ExportSource, folder: Path) -> None:
+        """Raises InputError for records without a decision, or for a decision that no record of train has.
+
+        LinkBERT's loader numbers the labels of train.json and fails at any other.
+        """
+        labels = {(split, line["label"]) for split, line in _written(source, folder, self._line)}
+        if missing := {label for _, label in labels if (TRAIN, label) not in labels}:
+            problem = f"no record of train says {' or '.join(sorted(missing))}"
+            raise InputError(problem, "a larger share of train, or more records")
+
+    def _line(self, split: str, number: int, record: dict[str, Any]) -> dict[str, Any]:
+        if not record.get("final_decision"):
+            raise InputError(f"{record['id']} has no yes, no or maybe", "the step rephrase_pubmedqa adds it")
+        texts = {"sentence1": record["question"], "sentence2": record["context"]}
+        return {"id": record["id"], **texts, "label": record["final_decision"]}
+
+
+def _written(source: ExportSource, folder: Path, line_of: Line) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Write the file of each part of the split; yields the part and the line of every record."""
+    for split in source.splits:
+        with (folder / f"{split}.json").open("wb") as file:
+            for number, record in enumerate(source.records(split)):
+                line = line_of(split, number, record)
+                file.write(orjson.dumps(line) + b"\n")
+                yield split, line

@@ -17,16 +17,8 @@ from typing import Any, Literal
 import numpy as np
 from pydantic import Field
 
+from kgqa_hpc.anchors import family
 from kgqa_hpc.anchors.anchor import Anchor, AnchorKind, Drawn, Node, Relation, Source, Tools, graph_variables
-from kgqa_hpc.anchors.family import (
-    DIFFICULTY,
-    Distractors,
-    content_id,
-    difficulty,
-    own_words,
-    place,
-    shared_names,
-)
 from kgqa_hpc.anchors.names import named, plain
 from kgqa_hpc.columns import Column
 from kgqa_hpc.errors import EmptyGraphError
@@ -75,7 +67,7 @@ class ContextAnchors(AnchorKind):
         Column("reasoning_type", "string", "Type of reasoning asked for."),
         Column("topics", ["string"], "Topics of the context, which its successors leave out."),
         Column("graph_context_sample_count", "int64", "Pieces of the context."),
-        *DIFFICULTY,
+        *family.DIFFICULTY,
     )
     sample = Anchor(
         "sample",
@@ -100,7 +92,7 @@ class ContextAnchors(AnchorKind):
         nodes = np.flatnonzero(graph.degrees() >= settings.min_degree).tolist()
         if not nodes:
             raise EmptyGraphError(f"no node has {settings.min_degree} neighbours", "lower anchors.min_degree")
-        nodes.sort(key=lambda node: place(seed, str(graph.node_ids[node])))
+        nodes.sort(key=lambda node: family.place(seed, str(graph.node_ids[node])))
         drawn = _Drawing(source, settings, seed).contexts(nodes)
         return Drawn(drawn, {}, notes=(f"{len(nodes):,} nodes can stand in the middle of a context",))
 
@@ -132,7 +124,7 @@ class ContextAnchors(AnchorKind):
             return "names nothing of its context"
         if plain(fields["answer"]) in plain(question):
             return "gives the answer away"
-        return next(filter(None, map(own_words, texts)), None)
+        return next(filter(None, map(family.own_words, texts)), None)
 
     def record(self, anchor: Anchor, fields: Mapping[str, Any]) -> dict[str, Any]:
         data = anchor.data
@@ -142,7 +134,7 @@ class ContextAnchors(AnchorKind):
             "reasoning_type": data["type"],
             "topics": list(data["topics"]),
             "graph_context_sample_count": len(data["pieces"]),
-            **difficulty(TYPES[data["type"]], len(data["pieces"]), data["degree"]),
+            **family.difficulty(TYPES[data["type"]], len(data["pieces"]), data["degree"]),
         }
 
 
@@ -171,8 +163,8 @@ class _Drawing:
         self.answers = source.answer_graph()
         self.degrees = self.answers.graph.degrees()[self.answers.positions]
         if settings.distractors == "graph":
-            self.shared = shared_names(self.answers.graph.names.tolist())
-            self.distractors = Distractors(self.answers.graph, self.shared, self.answers.every_edge)
+            self.shared = family.shared_names(self.answers.graph.names.tolist())
+            self.distractors = family.Distractors(self.answers.graph, self.shared, self.answers.every_edge)
 
     def contexts(self, nodes: list[int]) -> Iterator[Anchor]:
         """Contexts around the nodes in their order; contexts with recent topics are postponed."""
@@ -224,7 +216,7 @@ class _Drawing:
         if self.settings.distractors == "graph" and (options := self._options(near, positions, chance)):
             data |= {"options": options}
         nodes = tuple(map(graph.node, positions))
-        name = content_id("context", data["type"], *(node.id for node in nodes))
+        name = family.content_id("context", data["type"], *(node.id for node in nodes))
         relations = graph.relations_between(list(positions))
         return Anchor(name, "context", data["type"], nodes, relations, data=data)
 

@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kgqa_hpc.errors import ConfigError, InputError
+from kgqa_hpc.plugins.evaluation.agreement import length_preference
 from kgqa_hpc.plugins.evaluation.calibration import (
     _recommendation,
     best_threshold,
@@ -20,7 +21,7 @@ from kgqa_hpc.plugins.evaluation.calibration import (
     out_of_fold,
     render,
 )
-from kgqa_hpc.plugins.evaluation.judges import length_preference, rules, weighted
+from kgqa_hpc.plugins.evaluation.judges import rules, weighted
 from kgqa_hpc.plugins.evaluation.ratings import CRITERIA, Rating, Ratings
 from kgqa_hpc.plugins.evaluation.records import opinion, read_verdicts
 from kgqa_hpc.plugins.evaluation.retest import ask_judges
@@ -103,14 +104,11 @@ def test_a_planted_threshold_is_found_and_measured_on_other_items() -> None:
 def test_a_fitted_rule_never_sees_the_items_it_decides() -> None:
     seen: list[tuple[set[int], set[int]]] = []
 
-    def fit(rows: np.ndarray) -> Any:
-        def rule(others: np.ndarray) -> np.ndarray:
-            seen.append((set(rows.tolist()), set(others.tolist())))
-            return np.ones(len(others), dtype=np.int64)
+    def decide(rows: np.ndarray, others: np.ndarray) -> np.ndarray:
+        seen.append((set(rows.tolist()), set(others.tolist())))
+        return np.ones(len(others), dtype=np.int64)
 
-        return rule
-
-    assert out_of_fold(fit, 53, 0).tolist() == [1] * 53
+    assert out_of_fold(decide, 53, 0).tolist() == [1] * 53
     assert all(not inside & outside for inside, outside in seen)
     assert set().union(*(outside for _, outside in seen)) == set(range(53))
 

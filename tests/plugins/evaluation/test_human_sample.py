@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kgqa_hpc.errors import InputError
+from kgqa_hpc.plugins.evaluation.agreement import kappa_error, kappa_half_width, ratings_for_kappa
 from kgqa_hpc.plugins.evaluation.human_sample import (
     Aim,
     draw_sample,
@@ -17,7 +18,6 @@ from kgqa_hpc.plugins.evaluation.human_sample import (
     render,
     share_out,
 )
-from kgqa_hpc.plugins.evaluation.judges import kappa_error, kappa_half_width, ratings_for_kappa
 from kgqa_hpc.plugins.evaluation.ratings import read_csv, read_ratings
 from kgqa_hpc.plugins.evaluation.records import records
 from tests.plugins.evaluation.pairs import record

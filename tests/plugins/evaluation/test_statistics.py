@@ -15,16 +15,19 @@ from statsmodels.stats import contingency_tables, inter_rater, multitest, propor
 from kgqa_hpc.plugins.evaluation.agreement import (
     Votes,
     agreement_table,
+    auc,
     estimate,
     interval,
     interval_text,
     make_votes,
     mean_of,
+    measure,
     rank_test,
     ratio,
+    wilson,
 )
 from kgqa_hpc.plugins.evaluation.human_sample import pairs_for_difference
-from kgqa_hpc.plugins.evaluation.judges import auc, measure, rules, wilson
+from kgqa_hpc.plugins.evaluation.judges import rules
 from kgqa_hpc.plugins.evaluation.retest import compare_verdicts
 from kgqa_hpc.plugins.evaluation.study import holm, wilcoxon_signed_rank
 from tests.plugins.evaluation.pairs import planted

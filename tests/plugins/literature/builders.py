@@ -3,7 +3,7 @@
 import gzip
 from pathlib import Path
 
-from kgqa_hpc.plugins.literature.bm25.build import build_index
+from kgqa_hpc.plugins.literature.bm25_build import build_index
 
 
 def record(pmid: int, title: str = "A title.", abstract: str = "", version: int = 1, more: str = "") -> str:

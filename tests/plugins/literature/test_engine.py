@@ -16,7 +16,7 @@ from kgqa_hpc.engines.engine import Request
 from kgqa_hpc.engines.mailbox import Mailbox
 from kgqa_hpc.errors import EngineConfigError, InputError, StoreError
 from kgqa_hpc.plugins.literature import engine
-from kgqa_hpc.plugins.literature.documents.document import Document
+from kgqa_hpc.plugins.literature.document import Document
 from kgqa_hpc.plugins.literature.engine import CREDENTIALS, IndexEngine, OpenSearchIndex
 from kgqa_hpc.prompts.prompt import load_prompt
 from tests.foreign.test_hostile_replies import Raw, chunked, nested, with_length

@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from kgqa_hpc.plugins.evaluation.records import records
-from kgqa_hpc.plugins.literature.documents.document import sentences
+from kgqa_hpc.plugins.literature.document import sentences
 from kgqa_hpc.plugins.literature.rephrase import options_trouble
 from kgqa_hpc.prompts.files import shipped_prompts
 from tests.plugins.literature.builders import index

@@ -18,7 +18,7 @@ import dataclasses
 import io
 import json
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Literal
 
@@ -35,7 +35,6 @@ from kgqa_hpc.kg.graph import KnowledgeGraph
 from kgqa_hpc.kg.settings import Files, SourceSettings, listed
 from kgqa_hpc.kg.sources.csv import constant, read_table
 from kgqa_hpc.kg.sources.graphml import add_graphml
-from kgqa_hpc.plugins.biokg.fields import first_of, members
 from kgqa_hpc.text.streams import LINE_BYTES, TextStream, json_objects, parse_json, refuse_other_encodings
 
 NAMED_THING = "biolink:NamedThing"
@@ -143,6 +142,17 @@ def _text(item: dict[str, Any], key: str, path: Path, line: int) -> str:
     if not isinstance(value, str):
         raise GraphFormatError(f"{path.name} line {line:,}: {key!r} is missing or no text", "export it again")
     return value
+
+
+def members(item: Mapping[str, Any], names: Iterable[str]) -> dict[str, Any]:
+    """The members of a JSON object that `names` lists and that exist."""
+    return {name: item[name] for name in names if item.get(name) is not None}
+
+
+def first_of(item: Mapping[str, Any], names: Iterable[str]) -> str:
+    """The first existing member among `names`; the text "Null", which some exports write, counts as missing."""
+    values = (item.get(name) for name in names)
+    return next((str(value) for value in values if value and value != "Null"), "")
 
 
 NAMES = ["name", "preferred_name", "title", "symbol", "label"]

@@ -1,6 +1,6 @@
-"""A document: what can be indexed, searched, quoted and asked about; and quotes of its text.
+"""A document: its text, its sentences, and quotes of its text.
 
-A snippet occurs in a text word for word, or it is no quote. Text and snippet are compared without regard to what
+A quote is a snippet that occurs in the text word for word. Text and snippet are compared without regard to what
 copying changes: runs of blanks, the case of letters, kinds of hyphens and quotation marks, ligatures, composed or
 decomposed accents, invisible characters. Any other difference (a digit, a sign, a word) makes it another text.
 Quotation marks and dots around the snippet are removed first.
@@ -46,9 +46,9 @@ class OtherAbstract:
 class Document:
     """One document.
 
-    `id`: a PMID, a PMC id with `#` and the number of the chunk, or what the user's file says.
+    `id`: a PMID, a PMC id with `#` and the number of the chunk, or the id in the user's file.
     `text`: plain text; the parts of a structured abstract are lines that begin with `LABEL: `.
-    `version`: of two documents with the same id, the higher version stands; of equal ones the later.
+    `version`: of documents with the same id the highest version is valid; of equal versions the last.
     `retracted`: the source says that the publication was retracted.
     """
 
@@ -61,7 +61,7 @@ class Document:
 
     @property
     def searchable(self) -> str:
-        """What an index sees: title and text, and the English abstracts beside where there is no main one."""
+        """The text that an index searches: title and text; without a text, the other English abstracts, too."""
         parts = [self.title, self.text]
         if not self.text:
             parts += [abstract.text for abstract in self.others if abstract.language in ("", "eng")]
@@ -131,7 +131,14 @@ def _normalise(text: str) -> tuple[str, list[int], list[int]]:
     starts: list[int] = []
     ends: list[int] = []
     for match in _CLUSTER.finditer(text):
-        for character in _comparable(match[0]):
+        cluster = match[0]
+        if len(cluster) > 1:
+            cluster = unicodedata.normalize("NFC", cluster)
+        elif ord(cluster) in _LIGATURES:
+            cluster = unicodedata.normalize("NFKC", cluster)
+        elif cluster.isspace():
+            cluster = " "
+        for character in "".join(_ALIKE.get(character, character) for character in cluster).lower():
             if character == " " and plain and plain[-1] == " ":
                 ends[-1] = match.end()
                 continue
@@ -139,13 +146,3 @@ def _normalise(text: str) -> tuple[str, list[int], list[int]]:
             starts.append(match.start())
             ends.append(match.end())
     return "".join(plain), starts, ends
-
-
-def _comparable(cluster: str) -> str:
-    if len(cluster) > 1:
-        cluster = unicodedata.normalize("NFC", cluster)
-    elif ord(cluster) in _LIGATURES:
-        cluster = unicodedata.normalize("NFKC", cluster)
-    elif cluster.isspace():
-        return " "
-    return "".join(_ALIKE.get(character, character) for character in cluster).lower()

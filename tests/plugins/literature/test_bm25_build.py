@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from kgqa_hpc.errors import CorruptFile, InputError, StoreError
-from kgqa_hpc.plugins.literature.bm25 import build
-from kgqa_hpc.plugins.literature.bm25.search import Bm25Index, read_manifest
+from kgqa_hpc.plugins.literature import bm25_build as build
+from kgqa_hpc.plugins.literature.bm25 import Bm25Index, read_manifest
 from tests.plugins.literature.builders import deletion, index, medline, record
 from tests.record_runs import jsonl
 
@@ -35,7 +35,7 @@ def _answers(target: Path) -> list[str]:
 KILLED = """
 import os, signal, sys
 from pathlib import Path
-from kgqa_hpc.plugins.literature.bm25 import build
+from kgqa_hpc.plugins.literature import bm25_build as build
 name, turn = sys.argv[1:3]
 real, calls = getattr(build, name), [0]
 def deadly(*a, **k):

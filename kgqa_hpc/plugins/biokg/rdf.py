@@ -170,9 +170,6 @@ class _BoundedXml(io.RawIOBase):
         self._tail, self._run = b"", 0
         self._entity_limit, self._text_limit = XML_ENTITY_BYTES.value, XML_TEXT_BYTES.value
 
-    def readable(self) -> bool:
-        return True
-
     def read(self, size: int = -1) -> bytes:
         piece = self._stream.read(size)
         seen, at = self._tail + piece, -1
@@ -288,6 +285,7 @@ class Statements:
         return result
 
     def _left_out(self, node: str) -> str:
+        """The reason to leave out a node, "" for an entity."""
         if node.startswith("_:"):
             return "blank_nodes"
         if node in self._roles:

@@ -31,9 +31,9 @@ from typing import Any
 import orjson
 
 from kgqa_hpc.errors import InputError, StoreError
-from kgqa_hpc.plugins.literature.bm25 import search
-from kgqa_hpc.plugins.literature.bm25.search import K1, LONGEST_TERM, MANIFEST, B, load_document
-from kgqa_hpc.plugins.literature.documents.read import changes, document_files, superseded
+from kgqa_hpc.plugins.literature import bm25
+from kgqa_hpc.plugins.literature.bm25 import K1, LONGEST_TERM, MANIFEST, B, load_document
+from kgqa_hpc.plugins.literature.read import changes, document_files, superseded
 from kgqa_hpc.store.atomic import make_folder, sync_folder
 from kgqa_hpc.store.canonical import digest, read_document, sha256_of, write_document
 from kgqa_hpc.store.replace_folder import replaced_folder
@@ -64,11 +64,11 @@ def build_index(
     fingerprint = digest({"parameters": parameters, "inputs": [source["sha256"] for source in inputs]})
     plan = {"fingerprint": fingerprint, "parameters": parameters, "inputs": inputs}
     if target.exists() and not (target.is_dir() and not any(target.iterdir())):
-        content = search.read_manifest(target)
+        content = bm25.read_manifest(target)
         if content["fingerprint"] != fingerprint:
             problem = f"{target}: an index of other documents or with other parameters is there"
             raise InputError(problem, "choose another folder, or remove that one")
-        search.verify(target, content, every_byte=True)
+        bm25.verify(target, content, every_byte=True)
         return content
     make_folder(target.parent)
     growing = target.with_name(f".{target.name}.building")
@@ -85,7 +85,7 @@ def build_index(
                 _remove(leftover)  # left by a killed process
             write_manifest(growing, {**plan, **_summary(parts, folders)})
         _publish(growing, target)
-    return search.read_manifest(target)
+    return bm25.read_manifest(target)
 
 
 def _parameters(stem: bool) -> dict[str, Any]:
@@ -148,14 +148,8 @@ def _work(jobs: Sequence[Job], label: str, workers: int, progress: StageProgress
 
 def _end_with_parent() -> None:
     """Make a worker process end when the command's process is killed."""
-
-    def watch() -> None:
-        parent = parent_process()
-        if parent is not None:
-            wait([parent.sentinel])
-            os._exit(1)
-
-    Thread(target=watch, daemon=True).start()
+    if parent := parent_process():
+        Thread(target=lambda: wait([parent.sentinel]) and os._exit(1), daemon=True).start()
 
 
 def write_part(source: Path, target: Path, shards: int) -> None:
@@ -203,7 +197,7 @@ def write_shard(parts: list[Path], number: int, target: Path, stem: bool) -> Non
 
     Raises DiskFull, StoreError.
     """
-    began, tokenizer = time.process_time(), search.analyzer(stem)
+    began, tokenizer = time.process_time(), bm25.analyzer(stem)
     facts = {"documents": 0, "terms": 0}
     stream = ((name, version, content is None) for name, version, content in read_changes(parts, number))
     replaced, deleted = superseded(stream)
@@ -218,7 +212,7 @@ def write_shard(parts: list[Path], number: int, target: Path, stem: bool) -> Non
                 yield name, text, orjson.dumps([name, version, content])
 
     with replaced_folder(target) as folder:
-        search.add_documents(search.new_index(folder, stem), documents())
+        bm25.add_documents(bm25.new_index(folder, stem), documents())
         for lock in folder.glob(".*.lock"):
             lock.unlink()
         dropped = {"replaced": len(replaced), "deleted": len(deleted)}
@@ -250,7 +244,7 @@ def write_manifest(folder: Path, content: dict[str, Any]) -> None:
     """Describe every file of the finished shards. Raises DiskFull."""
     paths = filter(Path.is_file, sorted((folder / "shards").rglob("*")))
     files = {str(path.relative_to(folder)): _described(path) for path in paths}
-    header = {"format": "kgqa-index", "version": search.VERSION}
+    header = {"format": "kgqa-index", "version": bm25.VERSION}
     write_document(folder / MANIFEST, {**header, **content, "files": files})
 
 

@@ -11,9 +11,10 @@ from typing import get_args
 import pytest
 
 from kgqa_hpc.errors import DocumentFormatError
-from kgqa_hpc.plugins.literature.documents.mapping import Outcome, ProteinTable
-from kgqa_hpc.plugins.literature.documents.proteins import (
+from kgqa_hpc.plugins.literature.proteins import (
+    Outcome,
     Protein,
+    ProteinTable,
     function_classes,
     organism_key,
     read_proteins,

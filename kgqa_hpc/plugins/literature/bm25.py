@@ -28,7 +28,7 @@ import orjson
 import tantivy
 
 from kgqa_hpc.errors import CorruptFile, InputError
-from kgqa_hpc.plugins.literature.documents.document import Document, OtherAbstract
+from kgqa_hpc.plugins.literature.document import Document, OtherAbstract
 from kgqa_hpc.store import canonical
 
 K1 = 1.2
@@ -57,7 +57,7 @@ _ROUNDING = 1 + 1e-5
 
 
 def analyzer(stem: bool) -> tantivy.TextAnalyzer:
-    """The same text gives the same terms, in a document and in a query."""
+    """The analyzer that splits documents and queries into terms."""
     builder = tantivy.TextAnalyzerBuilder(tantivy.Tokenizer.simple())
     builder = builder.filter(tantivy.Filter.remove_long(LONGEST_TERM + 1))
     builder = builder.filter(tantivy.Filter.lowercase()).filter(tantivy.Filter.stopword("english"))

@@ -27,8 +27,7 @@ from kgqa_hpc.kg.delimited import DelimitedFile, Dialect, Rows
 from kgqa_hpc.kg.graph import KnowledgeGraph
 from kgqa_hpc.kg.settings import Files, SourceSettings, listed
 from kgqa_hpc.kg.sources.csv import constant, unique
-from kgqa_hpc.plugins.biokg.fields import first_of, members
-from kgqa_hpc.plugins.biokg.sources.exchange import NAMES, json_names
+from kgqa_hpc.plugins.biokg.exchange import NAMES, first_of, json_names, members
 from kgqa_hpc.text.streams import json_objects, text_lines
 
 _ENDINGS = {".csv", ".tsv", ".txt", ".jsonl", ".json"}
@@ -87,19 +86,14 @@ class Layout:
     label: str = ""
 
     @property
-    def has_nodes(self) -> bool:
-        return "ID" in self.roles
-
-    @property
     def has_edges(self) -> bool:
         return "START_ID" in self.roles and "END_ID" in self.roles
 
 
 def layout_of(header: str, dialect: Dialect) -> Layout | None:
     """The layout of a header line, or None if it is not from a Neo4j export."""
-    reader = csv.reader([header], delimiter=dialect.separator, quotechar=dialect.quote or '"')
     try:
-        fields = next(reader, [])
+        fields = next(csv.reader([header], delimiter=dialect.separator, quotechar=dialect.quote or '"'), [])
     except csv.Error:  # a field beyond csv's limit
         return None
     if max(map(len, fields), default=0) > LONGEST_COLUMN:
@@ -118,8 +112,7 @@ def layout_of(header: str, dialect: Dialect) -> Layout | None:
                     label = option[1].strip()
         return Layout(dialect, columns, roles, spaces, names, label)
     fitting = (roles for roles in (_APOC, _QUERY_EDGES, _QUERY_NODES) if roles.keys() <= set(fields))
-    roles_of = next(fitting, None)
-    if roles_of is None:
+    if (roles_of := next(fitting, None)) is None:
         if "ID" not in fields and not {"START_ID", "END_ID"} <= set(fields):
             return None
         # CKG's tables use a backslash as escape character.
@@ -176,7 +169,7 @@ def open_tables(files: Sequence[Path], settings: Neo4jSettings) -> list[Table]:
         header = max(fitting, key=lambda file: len(file.name), default=None)
         names = line if header is None else _first_line(header)
         layout = layout_of(names, guess_dialect(path, names, settings.delimiter, settings.quote))
-        if layout is None or not (layout.has_nodes or layout.has_edges):
+        if layout is None or not ("ID" in layout.roles or layout.has_edges):
             problem = f"{(header or path).name} line 1: no header of a Neo4j export: {names[:80]!r}"
             cure = "it names columns such as :ID and :LABEL, or :START_ID, :END_ID and :TYPE"
             raise GraphFormatError(problem, cure)
@@ -188,7 +181,7 @@ def _add_nodes(assembly: Assembly, table: Table, settings: Neo4jSettings) -> Non
     """Add the nodes of a file, if it has any. Raises GraphFormatError with the line."""
     if (layout := table.layout) is None:
         _add_json(assembly, table.path, settings, "node")
-    elif layout.has_nodes:
+    elif "ID" in layout.roles:
         for rows in _rows(table, layout, settings, "ID"):
             if "JSON" in layout.roles:
                 names = json_names(rows, rows[layout.roles["JSON"]], settings.name)
@@ -225,7 +218,7 @@ def _rows(table: Table, layout: Layout, settings: Neo4jSettings, role: str) -> I
     selected = {name: layout.names[name] for name in settings.properties if name in layout.names}
     for rows in file.rows(layout.columns, list(dict.fromkeys(columns)), header=table.own_header):
         rows.properties.update({name: rows[column] for name, column in selected.items()})
-        mixed = layout.has_nodes and layout.has_edges
+        mixed = "ID" in layout.roles and layout.has_edges
         yield rows.where(pc.not_equal(rows[layout.roles[role]], "")) if mixed else rows
 
 

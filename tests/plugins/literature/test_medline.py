@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kgqa_hpc.plugins.literature.documents.document import Document
-from kgqa_hpc.plugins.literature.documents.read import changes, read_documents
-from kgqa_hpc.plugins.literature.documents.xml import CHUNK_CHARACTERS
+from kgqa_hpc.plugins.literature.document import Document
+from kgqa_hpc.plugins.literature.read import changes, read_documents
+from kgqa_hpc.plugins.literature.xml import CHUNK_CHARACTERS
 from tests.plugins.literature.builders import deletion, medline, record
 
 

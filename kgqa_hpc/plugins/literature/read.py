@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from kgqa_hpc.errors import DocumentFormatError
-from kgqa_hpc.plugins.literature.documents.document import Change, Document
-from kgqa_hpc.plugins.literature.documents.xml import buffered, xml_changes
+from kgqa_hpc.plugins.literature.document import Change, Document
+from kgqa_hpc.plugins.literature.xml import buffered, xml_changes
 from kgqa_hpc.text.streams import UNPACKED_FREELY, UNPACKED_RATIO, json_objects, open_bytes
 
 SUFFIXES = (".xml", ".xml.gz", ".nxml", ".nxml.gz", ".jsonl", ".jsonl.gz", ".ndjson", ".parquet")
@@ -27,7 +27,7 @@ _COLUMNS = ("id", "title", "text")
 
 
 def superseded(stream: Iterable[tuple[str, int, bool]]) -> tuple[set[int], set[int]]:
-    """The changes of a stream that are not valid at its end, by their number in it: replaced and deleted ones.
+    """The numbers of the changes that a later change makes invalid: of replaced and of deleted records.
 
     `stream`: id and version of each change, and whether it is a deletion.
     """

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from kgqa_hpc.plugins.literature.documents.document import QuotableText, sentences
+from kgqa_hpc.plugins.literature.document import QuotableText, sentences
 from tests.foreign.watchdog import watched
 
 TEXT = "We found that TP53 – the ‘guardian’ –\nbinds  DNA (P<0.001). It is ﬁne in naïve cells; 10² times."

@@ -11,9 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kgqa_hpc.errors import DocumentFormatError
-from kgqa_hpc.plugins.literature.documents.document import Span
-from kgqa_hpc.plugins.literature.documents.mentions import NameFinder
-from kgqa_hpc.plugins.literature.documents.names import read_names, searchable_names
+from kgqa_hpc.plugins.literature.document import Span
+from kgqa_hpc.plugins.literature.names import NameFinder, read_names, searchable_names
 
 SEED = 20261122
 MARK = re.compile(r"\[\[(.*?)\]\]")

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kgqa_hpc.plugins.literature.bm25.search import Bm25Index, analyzer
-from kgqa_hpc.plugins.literature.documents.read import read_documents
+from kgqa_hpc.plugins.literature.bm25 import Bm25Index, analyzer
+from kgqa_hpc.plugins.literature.read import read_documents
 from tests.plugins.literature.builders import index
 from tests.record_runs import jsonl
 

@@ -11,7 +11,7 @@ import pytest
 
 from kgqa_hpc.errors import EmptyGraphError
 
-SAMPLES = Path(__file__).parents[5] / "shared" / "data" / "graphs"
+SAMPLES = Path(__file__).parents[4] / "shared" / "data" / "graphs"
 pytestmark = pytest.mark.skipif(not SAMPLES.is_dir(), reason="needs the samples beside the project")
 
 LENIENT = {"duplicate_nodes": "first", "unknown_nodes": "drop"}

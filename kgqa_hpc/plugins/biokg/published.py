@@ -1,13 +1,13 @@
 """Published graphs in formats of their own: OREGANO, PrimeKG, DRKG and Hetionet.
 
 OREGANO v2.1 is a folder with the triples (OREGANO_V2.1.tsv) and one table for each class of entity. An id is
-`TYPE:number`, the type its part before the colon in lower case; what has no colon is an ATC code. Names come from the
-tables' own columns of names; all other classes are named by hydration (configs/hydrate_oregano.yaml). Edges of the
+`TYPE:number`, the type its part before the colon in lower case; an id without a colon is an ATC code. Names come from
+the tables' own columns of names; all other classes are named by hydration (configs/hydrate_oregano.yaml). Edges of the
 type has_code are left out in reduction, as published. Boudin et al. 2023; figshare 23553114 version 3.
 
 PrimeKG is kg.csv: one row an edge with both its ends in full. A node is its number (x_index, y_index): ids of the
-sources (x_id) are numbers without prefix and not unique. Every edge stands twice, x and y exchanged: direction means
-nothing. Chandak, Huang, Zitnik, Scientific Data 10:67, 2023; Harvard Dataverse IXA7BM.
+sources (x_id) are numbers without prefix and not unique. Every edge stands twice, with x and y exchanged: its direction
+has no meaning. Chandak, Huang, Zitnik, Scientific Data 10:67, 2023; Harvard Dataverse IXA7BM.
 
 DRKG, the Drug Repurposing Knowledge Graph, is drkg.tsv: one row a triple, no header, no quoting. An entity is
 `Type::local id` (the type ends at the first `::` and may hold blanks), a relation `SOURCE::name::Head:Tail`, both kept
@@ -24,9 +24,10 @@ from __future__ import annotations
 
 import dataclasses
 import re
+from collections.abc import Iterator, Sequence
 from itertools import chain
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -36,12 +37,12 @@ from pydantic import Field, model_validator
 
 from kgqa_hpc.errors import GraphFormatError, InputError
 from kgqa_hpc.kg.assemble import Assembly, Buffer
-from kgqa_hpc.kg.delimited import CSV, TSV, Rows
+from kgqa_hpc.kg.delimited import CSV, RAGGED, TSV, DelimitedFile, Rows
 from kgqa_hpc.kg.graph import KnowledgeGraph
 from kgqa_hpc.kg.settings import Files, SourceSettings, listed
 from kgqa_hpc.kg.sources.csv import add_triples, constant, read_table
-from kgqa_hpc.plugins.biokg.fields import members, read_columns
-from kgqa_hpc.plugins.biokg.sources.exchange import json_members
+from kgqa_hpc.plugins.biokg.exchange import json_members, members
+from kgqa_hpc.registry import did_you_mean
 
 NO_NAME_EDGES = "has_code"
 # Which column of which table holds names (not identifiers).
@@ -94,7 +95,7 @@ class Oregano:
             " Scientific Data 10:871, 2023.",
         }  # fmt: skip
         graph = assembly.finish(attributes, declare=declare)
-        # Always among the types, even of a part of the graph: the default excludes it, and refuses unknown types.
+        # Declared even without such an edge: the default excludes the type, and unknown types are refused.
         if NO_NAME_EDGES in graph.edge_types:
             return graph
         return dataclasses.replace(graph, edge_types=(*graph.edge_types, NO_NAME_EDGES))
@@ -109,6 +110,29 @@ def _names(folder: Path) -> dict[str, str]:
                 if name := values[column]:
                     names[node] = name.replace("_", " ") if column == "WIKIPEDIA" else name
     return names
+
+
+def read_columns(path: Path, requested: Sequence[str]) -> Iterator[tuple[str, dict[str, str]]]:
+    """Rows of a table of entities: the id, and the stripped values of the requested columns ("" for an empty cell).
+
+    The format is OREGANO's: tab-separated, the id first, then names and identifiers of other databases;
+    headers and values are padded with blanks. If several columns have the same stripped name, the last
+    non-empty value counts. Raises GraphFormatError with file and line, and for a column the table does not have.
+    """
+    file = DelimitedFile.open(path, RAGGED)
+    header = [name.strip() for name in file.first_record.fields]
+    for name in requested:
+        if name not in header[1:]:
+            problem = f"{path.name} line 1: column {name!r} is missing{did_you_mean(name, header)}"
+            raise GraphFormatError(problem, "is it the right table?")
+    numbers = list(map(str, range(len(header))))
+    # Of the columns with one name, the last comes first.
+    same = {name: [k for k in numbers[:0:-1] if header[int(k)] == name] for name in requested}
+    columns = dict.fromkeys(["0", *(k for positions in same.values() for k in positions)])
+    for rows in file.rows(numbers, list(columns), header=True):
+        cells = {k: [text.strip() for text in column.to_pylist()] for k, column in rows.columns.items()}
+        for row, node in enumerate(cells["0"]):
+            yield node, {name: next((v for k in ks if (v := cells[k][row])), "") for name, ks in same.items()}
 
 
 _END = ("index", "id", "type", "name", "source")
@@ -150,7 +174,13 @@ class PrimeKg:
             _add_nodes(assembly, rows, np.array(fresh, np.int64))
             assembly.edges(rows.file, rows["x_index"], rows["y_index"], rows[kind], rows.line_of)
         graph = assembly.finish({"source": self.name, "files": path.name, "licence": self.licence})
-        return graph if settings.mirrored == "keep" else graph.with_edges(_first_of_mirrored(graph))
+        if settings.mirrored == "keep":
+            return graph
+        import pandas as pd
+
+        ends = graph.edge_source, graph.edge_target
+        keys = np.minimum(*ends), np.maximum(*ends), graph.edge_type
+        return graph.with_edges(~pd.DataFrame(dict(enumerate(keys))).duplicated().to_numpy())
 
 
 def _add_nodes(assembly: Assembly, rows: Rows, positions: npt.NDArray[np.int64]) -> None:
@@ -162,14 +192,6 @@ def _add_nodes(assembly: Assembly, rows: Rows, positions: npt.NDArray[np.int64])
         rows.file, columns["index"], columns["name"], columns["type"],
         lambda row: lines(int(positions[row]) // 2), properties,
     )  # fmt: skip
-
-
-def _first_of_mirrored(graph: KnowledgeGraph) -> npt.NDArray[np.bool_]:
-    import pandas as pd
-
-    source, target = graph.edge_source, graph.edge_target
-    columns = np.minimum(source, target), np.maximum(source, target), graph.edge_type
-    return ~pd.DataFrame(dict(enumerate(columns))).duplicated().to_numpy()
 
 
 class DrkgSettings(SourceSettings):
@@ -266,19 +288,15 @@ def _read_hetnet(path: Path, assembly: Assembly, properties: list[str]) -> None:
         try:
             selected = members({"direction": item.get("direction")} | (item.get("data") or {}), properties)
             if member == "nodes":
-                identifier = _node_id(item["kind"], item["identifier"])
+                identifier = f"{item['kind']}::{item['identifier']}"
                 rows.node(line, identifier, str(item["name"] or ""), item["kind"], selected)
             else:
-                ends = _node_id(*item["source_id"]), _node_id(*item["target_id"])
-                rows.edge(line, *ends, item["kind"], selected)
-        except (KeyError, TypeError) as problem:
+                source, target = (f"{kind}::{end}" for kind, end in (item["source_id"], item["target_id"]))
+                rows.edge(line, source, target, item["kind"], selected)
+        except (KeyError, TypeError, ValueError) as problem:
             text = f"{path.name} line {line:,}: not a {member[:-1]} of a hetnet: {problem}"
             raise GraphFormatError(text, "export it again") from None
     rows.flush()
-
-
-def _node_id(kind: Any, identifier: Any) -> str:
-    return f"{kind}::{identifier}"
 
 
 def _long_names(path: Path) -> dict[str, str]:

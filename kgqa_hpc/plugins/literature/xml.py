@@ -28,12 +28,16 @@ from typing import Any
 from lxml import etree
 
 from kgqa_hpc.errors import DocumentFormatError
-from kgqa_hpc.plugins.literature.documents.document import Change, Document, OtherAbstract
+from kgqa_hpc.plugins.literature.document import Change, Document, OtherAbstract
 from kgqa_hpc.text.plain_text import printable
 from kgqa_hpc.text.streams import XML_RECORD_BYTES, XML_TAGS, TextStream
 
 _MEDLINE = ("PubmedArticle", "PubmedBookArticle", "DeleteCitation")
 _JATS = ("article", "{*}article")
+_SAFE: Any = {
+    **dict.fromkeys(("resolve_entities", "load_dtd", "huge_tree"), False),
+    **dict.fromkeys(("no_network", "remove_comments", "remove_pis"), True),
+}
 # Labels that NLM gives to parts without a label of the authors.
 _NO_LABEL = {"", "UNASSIGNED", "UNLABELLED"}
 # A chunk is closed when it has reached so many characters: about 500 words, twice a long abstract.
@@ -60,9 +64,6 @@ class _Measured(io.RawIOBase):
     def begin(self) -> None:
         self._bytes = self._tags = 0
 
-    def readable(self) -> bool:
-        return True
-
     def read(self, size: int = -1) -> bytes:
         data = self._source.read(size)
         self._bytes += len(data)
@@ -81,23 +82,13 @@ def buffered(path: Path) -> io.BufferedReader:
 
 
 def xml_changes(path: Path) -> Iterator[Change]:
-    """Records and deletions of one file, in its order. Raises DocumentFormatError.
+    """Records and deletions of one file, in its order.
 
-    Texts of MEDLINE are read when the document is made, which must be before the next change is asked for.
-    """
-    for element in _elements(path):
-        yield from (_medline if element.tag in _MEDLINE else _jats)(path, element)
-
-
-def _elements(path: Path) -> Iterator[Any]:
-    """Each record or article, whole, in order; it is emptied before the next is read.
-
-    Raises DocumentFormatError for a file that is not well-formed, declares entities, or has no such element.
+    A MEDLINE record is read when its document is made, which must be before the next change is requested: then it is
+    emptied. Raises DocumentFormatError for a file that is not well-formed, declares entities, or has no record.
     """
     with buffered(path) as file, _Measured(path, file) as source:
-        safe = {"resolve_entities": False, "load_dtd": False, "no_network": True, "huge_tree": False}
-        ignored = {"remove_comments": True, "remove_pis": True}
-        events = etree.iterparse(source, events=("end",), tag=(*_MEDLINE, *_JATS), **safe, **ignored)
+        events = etree.iterparse(source, events=("end",), tag=(*_MEDLINE, *_JATS), **_SAFE)
         trusted = False
         try:
             for _, element in events:
@@ -106,7 +97,7 @@ def _elements(path: Path) -> Iterator[Any]:
                     problem = f"{path}: declares entities of its own, which are not followed"
                     raise DocumentFormatError(problem, "expand them with a tool you trust")
                 trusted = True
-                yield element
+                yield from (_medline if element.tag in _MEDLINE else _jats)(path, element)
                 # Empty the element, and remove all earlier siblings of it and of its ancestors.
                 element.clear()
                 while (parent := element.getparent()) is not None:

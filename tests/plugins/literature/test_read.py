@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kgqa_hpc.errors import DocumentFormatError
-from kgqa_hpc.plugins.literature.documents.read import read_documents, superseded
+from kgqa_hpc.plugins.literature.read import read_documents, superseded
 from tests.plugins.literature.builders import deletion, medline, record
 from tests.record_runs import jsonl
 

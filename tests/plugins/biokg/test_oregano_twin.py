@@ -7,7 +7,7 @@ from pathlib import Path
 from kgqa_hpc.plugins.biokg.hydrate import hydrate
 from kgqa_hpc.plugins.biokg.recipe import EntityClass, load_recipe
 
-RECIPE = Path(__file__).parents[4] / "configs" / "hydrate_oregano.yaml"
+RECIPE = Path(__file__).parents[3] / "configs" / "hydrate_oregano.yaml"
 # How many nodes each class has, by what names them first: the paper's Appendix B, divided by a hundred.
 PLANTED = {
     "compound": {"given": 52, "pubchem_compound": 246, "drugbank": 9, "npass": 12, "sider": 2, "pharmgkb": 1},

@@ -1,1 +1,0 @@
-"""Graph sources: readers of biomedical projects' graphs and of exchange formats."""

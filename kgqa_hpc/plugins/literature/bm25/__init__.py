@@ -1,1 +1,0 @@
-"""Ranked search over documents: BM25 by tantivy, in shards, with the scores of one index."""
