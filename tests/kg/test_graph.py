@@ -9,9 +9,8 @@ from kgqa_hpc.kg.graph import KnowledgeGraph
 from kgqa_hpc.kg.relations import Relation
 
 NODES = 7
-EDGES = st.lists(
-    st.tuples(st.integers(0, NODES - 1), st.integers(0, NODES - 1), st.integers(0, 2)), max_size=40
-)
+NUMBERS = st.integers(0, NODES - 1)
+EDGES = st.lists(st.tuples(NUMBERS, NUMBERS, st.integers(0, 2)), max_size=40)
 
 
 def _neighbours_by_brute_force(nodes, edges):
@@ -20,9 +19,8 @@ def _neighbours_by_brute_force(nodes, edges):
 
 
 def _relations_by_brute_force(graph, nodes):
-    rows = set(
-        zip(graph.edge_source.tolist(), graph.edge_target.tolist(), graph.edge_type.tolist(), strict=True)
-    )
+    columns = (graph.edge_source, graph.edge_target, graph.edge_type)
+    rows = set(zip(*(column.tolist() for column in columns), strict=True))
     found = []
     for i, j in combinations(range(len(nodes)), 2):
         a, b = nodes[i], nodes[j]

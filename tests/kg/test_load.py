@@ -59,9 +59,8 @@ def test_a_section_that_cannot_work_is_refused_with_its_key(section, message):
 
 
 def test_a_section_is_dumped_with_the_keys_of_its_source_and_reads_back_the_same():
-    config = parse_config(
-        {"engine": {"kind": "scripted"}, "graph": {"source": "graphml", "path": "g.xml"}}, "c"
-    )
+    graph = {"source": "graphml", "path": "g.xml"}
+    config = parse_config({"engine": {"kind": "scripted"}, "graph": graph}, "c")
     assert config.plain()["graph"]["path"] == "g.xml"
     assert parse_config(config.plain(), "c").graph == config.graph
 
