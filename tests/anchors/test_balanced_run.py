@@ -37,9 +37,8 @@ def sampled(tmp_path):
 
 
 def signatures(rows, shape):
-    return collections.Counter(
-        tuple(sorted(kind for _, _, kind in row["nodes"])) for row in rows if row["data"]["shape"] == shape
-    )
+    nodes = (row["nodes"] for row in rows if row["data"]["shape"] == shape)
+    return collections.Counter(tuple(sorted(kind for _, _, kind in row)) for row in nodes)
 
 
 def test_a_spread_over_types_is_even_and_its_weights_are_in_the_anchors(sampled):
