@@ -29,11 +29,8 @@ def test_every_source_says_what_it_is_and_joins_the_common_keys(name):
     assert isinstance(source.licence, str)
     assert issubclass(source.Settings, SourceSettings)
     own = set(source.Settings.__annotations__)
-    assert not own & set(GraphConfig.model_fields) - {
-        "exclude_edge_types",
-        "unknown_nodes",
-        "duplicate_nodes",
-    }
+    common = set(GraphConfig.model_fields) - {"exclude_edge_types", "unknown_nodes", "duplicate_nodes"}
+    assert not own & common
     assert set(source.Settings.paths) <= own
     assert all(field.description for field in source.Settings.model_fields.values())
 

@@ -65,11 +65,7 @@ def test_degrees_are_counted_once_so_nodes_that_lose_a_neighbour_stay(make_graph
 @pytest.mark.parametrize(
     ("names", "limits", "message"),
     [
-        (
-            None,
-            {"exclude_edge_types": ["aa"]},
-            r"no edge type 'aa', did you mean a\?\n +its edge types: a, b, c",
-        ),
+        (None, {"exclude_edge_types": ["aa"]}, r"no edge type 'aa', did you mean a\?\n +its.*: a, b, c"),
         (None, {}, r"none of 3 named nodes has a degree from 3 to 100 .*1 to 2"),
         (["", " ", ""], {}, "no node with a name"),
     ],

@@ -21,11 +21,7 @@ ANCHOR = Anchor(
     "a1",
     "graphlet",
     "shape 2",
-    (
-        Node("x", "Orc1 removal", "Pathway"),
-        Node("y", "SEM1", "Gene"),
-        Node("z", "Degradation of DVL", "Pathway"),
-    ),
+    (Node("x", "Orc1 removal", "Pathway"), Node("y", "SEM1", "Gene"), Node("z", "DVL breakdown", "Pathway")),
     (Relation(1, 0, "acts_within"), Relation(1, 2, "acts_within"), Relation(2, 1, "other")),
 )
 FIELDS = load_prompt("published_p5").schema["properties"]

@@ -151,13 +151,8 @@ def test_a_field_that_fills_its_bound_is_reported():
     assert parse_json(GOOD, PAIR).filled == ()
 
 
-VERDICT = {
-    "question_reasoning": "Sound.",
-    "valid_question": True,
-    "my_answer": "Iron.",
-    "answer_reasoning": "Same.",
-    "original_answer_valid": False,
-}
+VERDICT = {"question_reasoning": "Sound.", "valid_question": True, "my_answer": "Iron."}
+VERDICT |= {"answer_reasoning": "Same.", "original_answer_valid": False}
 
 
 def test_verdicts_are_booleans_and_nothing_else():

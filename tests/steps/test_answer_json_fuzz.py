@@ -18,20 +18,7 @@ CASES = 28_000  # 1,000 of each kind of damage
 TEXT = {"type": "string", "minLength": 2, "maxLength": 400}
 FIELDS = {"question": TEXT, "answer": TEXT, "valid": {"type": "boolean"}}
 DECOY = "EVIL"
-WORDS = [
-    "iron",
-    "β-catenin",
-    "TP53",
-    "p < 0.05",
-    "5'-end",
-    "and",
-    "the",
-    "liver",
-    "1,000",
-    "症候群",
-    "\\frac",
-    "naïve",
-]
+WORDS = ["iron", "β-catenin", "TP53", "p < 0.05", "5'-end", "the", "liver", "1,000", "症候群", "\\frac", "é"]
 FRAGMENTS = [
     *("\"'{}[],:\n\t\\"),
     *("```", "</think>", "<think>", "question", "answer", '", "answer": "', '{"question": "', '"}', "null"),

@@ -18,10 +18,7 @@ ANCHOR = Anchor(
     "a",
     "graphlet",
     "shape 3",
-    tuple(
-        Node(str(n), name, "thing")
-        for n, name in enumerate(["ATP7B", "Wilson disease", "tremor", "lymph node"])
-    ),
+    tuple(Node(name, name, "thing") for name in ("ATP7B", "Wilson disease", "tremor", "lymph node")),
     (Relation(0, 1, "causes"), Relation(1, 2, "shows"), Relation(1, 3, "shows")),
     data={"shape": 3},
 )
@@ -38,16 +35,8 @@ def check(question, answer, anchor=ANCHOR, **settings):
 def test_a_good_pair_passes_and_its_facts_are_kept():
     outcome, features = check(*GOOD)
     assert isinstance(outcome, Done)
-    assert features == {
-        "question_nodes": [2],
-        "answer_nodes": [0],
-        "nodes_used": 2,
-        "node_share": 0.5,
-        "hops": 2,
-        "answer_leak": False,
-        "graph_words": [],
-        "copied_example": False,
-    }
+    nodes = {"question_nodes": [2], "answer_nodes": [0], "nodes_used": 2, "node_share": 0.5, "hops": 2}
+    assert features == {**nodes, "answer_leak": False, "graph_words": [], "copied_example": False}
 
 
 @pytest.mark.parametrize(

@@ -38,9 +38,8 @@ def project(tmp_path_factory):
     names[3], names[4] = "6'''-feruloylspinosin", "1,2-(dimethyl) [x] “y”"
     pairs = {tuple(draw.sample(range(NODES), 2)) for _ in range(150)}
     pairs |= {(b, a) for a, b in sorted(pairs)[:40]}
-    rows = {(a, b, draw.choice(TYPES)) for a, b in sorted(pairs)} | {
-        (a, b, "near to") for a, b in sorted(pairs)[:30]
-    }
+    rows = {(a, b, draw.choice(TYPES)) for a, b in sorted(pairs)}
+    rows |= {(a, b, "near to") for a, b in sorted(pairs)[:30]}
     lines = [(f"N{a}", f"N{b}", kind) for a, b, kind in sorted(rows)]
     write_tables(folder, [(f"N{i}", name, "T") for i, name in enumerate(names)], [*lines, *lines[:20]])
     return folder

@@ -8,17 +8,12 @@ from kgqa_hpc.steps.pair import SHIPPED, WordSettings, question
 from kgqa_hpc.trials.replay import replay
 from tests.project import write_tables
 
-SENTENCES = WordSettings(
-    use="word",
-    label="word",
-    template={
-        **SHIPPED["hpo"],
-        "near_to": "Which {asked} is near {given}?",
-        "crosses": "Which {asked} crosses the {given}?",
-        "found_in": "What is found in {given}?",
-    },
-).template
-assert SENTENCES is not None
+OWN = {
+    "near_to": "Which {asked} is near {given}?",
+    "crosses": "Which {asked} crosses the {given}?",
+    "found_in": "What is found in {given}?",
+}
+SENTENCES = WordSettings(use="word", label="word", template={**SHIPPED["hpo"], **OWN}).template
 
 
 def way_of(text):
@@ -80,14 +75,10 @@ def test_a_run_without_any_model_is_worded_and_verified(tmp_path, relation):
     causes = {"forward": "Which disease is caused by {given}?", "backward": "Which gene causes {given}?"}
     counts = _run(tmp_path, relation, template={relation: causes}).all()
     pairs = {record["question"]: record["answer"] for record in counts.dataset.records()}
-    assert pairs == {
-        "Which disease is caused by BRCA {asked} 1?": "Ovarian cancer",
-        "Which gene causes Ovarian cancer?": "BRCA {asked} 1",
-    }
-    assert counts.dataset.accounting["rejected"] == {
-        "word: no sentence for shows backward": 1,
-        "word: no sentence for shows forward": 1,
-    }
+    gene, disease = "BRCA {asked} 1", "Ovarian cancer"
+    assert pairs == {f"Which disease is caused by {gene}?": disease, f"Which gene causes {disease}?": gene}
+    reasons = (f"word: no sentence for shows {way}" for way in ("backward", "forward"))
+    assert counts.dataset.accounting["rejected"] == dict.fromkeys(reasons, 1)
 
 
 def test_an_item_worded_by_a_sentence_has_no_request_to_replay(tmp_path):
