@@ -154,9 +154,9 @@ def test_examples_of_pubmedqa_show_their_contexts(tmp_path: Path) -> None:
     item: dict[str, Any] = {"QUESTION": "Does iron rise?", "CONTEXTS": ["Iron was measured.", "It rose."]}
     item |= {"LONG_ANSWER": "It does.", "final_decision": "yes"}
     path = jsonl(tmp_path / "train.json", [{"1": item}])
-    assert Examples(path).like("iron", 1) == [
-        "Context: Iron was measured. It rose. Question: Does iron rise? Long answer: It does. Decision: yes"
-    ]
+    context = "Context: Iron was measured. It rose."
+    shown = f"{context} Question: Does iron rise? Long answer: It does. Decision: yes"
+    assert Examples(path).like("iron", 1) == [shown]
 
 
 def test_examples_are_the_benchmarks_questions_most_like_the_pair(tmp_path: Path) -> None:
@@ -199,9 +199,9 @@ def test_the_real_benchmark_files_are_read(name: str) -> None:
 
 @pytest.mark.parametrize(("form", "judge"), [("medqa", "judge_options"), ("pubmedqa", "judge_decision")])
 def test_a_run_ends_in_linkberts_own_form(tmp_path: Path, form: str, judge: str) -> None:
-    documents = [{"id": "d1", "snippets": [{"text": "It was measured."}]}]
-    rows = [{"id": f"r{n}", "question": f"What is {n}?", "answer": f"It is {n}."} for n in range(60)]
-    jsonl(tmp_path / "pairs.jsonl", [{**row, "documents": documents} for row in rows])
+    quoted = {"documents": [{"id": "d1", "snippets": [{"text": "It was measured."}]}]}
+    texts = ({"id": f"r{n}", "question": f"What is {n}?", "answer": f"It is {n}."} for n in range(60))
+    jsonl(tmp_path / "pairs.jsonl", (pair | quoted for pair in texts))
     engine = {"kind": "scripted", "accept": 0.7}
     split = {"by": "source_id", "shares": {"train": 0.8, "test": 0.2}}
     config = config_of(f"rephrase_{form}", judge, engine=engine, dataset={"z_score": None, "split": split})
