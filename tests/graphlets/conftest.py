@@ -7,7 +7,6 @@ import pytest
 
 from kgqa_hpc.graphlets.shapes import SHAPES
 
-Csr = tuple[np.ndarray, np.ndarray]
 Edges = set[tuple[int, int]]
 
 
