@@ -42,7 +42,7 @@ def use(monkeypatch, compute, *columns):
 def command(verb, folder, code=0):
     write_graph(folder)
     (folder / "run.yaml").write_text(CONFIG)
-    arguments = [folder / "run"] if verb in ("all", "init") else ["-n", "2"]
+    arguments = [folder / "run"] if verb == "all" else ["-n", "2"]
     return kgqa(verb, folder / "run.yaml", *arguments, code=code)
 
 
@@ -61,21 +61,6 @@ def command(verb, folder, code=0):
 def test_a_step_that_returns_no_outcome_ends_with_name_and_item(verb, returned, words, tmp_path, monkeypatch):
     use(monkeypatch, lambda item: returned)
     assert words in command(verb, tmp_path, code=2).stderr
-
-
-@pytest.mark.parametrize(
-    ("column", "words"),
-    [
-        (Column("flesch", "float", "A score."), "'float' is no column type"),
-        (Column("question", "string", "Mine."), "is a member of every record"),
-    ],
-)
-def test_a_wrong_column_is_refused_before_anything_is_generated(column, words, tmp_path, monkeypatch):
-    use(monkeypatch, lambda item: Done(), column)
-    done = command("init", tmp_path, code=2)
-    assert "step readability of kgqa_hpc" in done.stderr
-    assert words in done.stderr
-    assert not (tmp_path / "run").exists()
 
 
 def is_odd(item):
