@@ -9,7 +9,6 @@ from kgqa_hpc.errors import PromptError
 from kgqa_hpc.prompts import files
 from kgqa_hpc.prompts.files import shipped_prompts
 from kgqa_hpc.prompts.prompt import load_prompt, try_prompt
-from kgqa_hpc.prompts.safe_text import clean_text
 
 KIND = GraphletAnchors()
 
@@ -201,12 +200,6 @@ def test_a_schema_that_not_every_engine_can_enforce_is_refused(tmp_path, field, 
 def test_a_schema_must_require_all_its_fields_in_their_order(tmp_path, required):
     problem = refusal(tmp_path, with_schema(f"question: {TEXT}, answer: {TEXT}", required))
     assert "required must list all properties, in their order" in problem
-
-
-def test_rendering_never_evaluates_what_a_variable_holds():
-    for text in ("{{ 7 * 7 }}", "{% include 'modules/task.md' %}", "{# gone #}"):
-        user = load_prompt("filter").render({"question": text, "answer": "An answer."})[1]["content"]
-        assert clean_text(text) in user
 
 
 def test_a_domain_of_the_users_own_stands_in_the_own_folder(tmp_path):

@@ -38,7 +38,7 @@ BAD_NODES = [
     ("id,name,type\nG1,x,y\n".encode("utf-16"), "nodes.csv: is UTF-16"),
     ("", "nodes.csv: is empty"),
     ("\ufeff\n\n", "nodes.csv: is empty"),
-    (gzip.compress(NODES.encode() * 100, mtime=0)[:-9], "nodes.csv: the gzip data is damaged or cut short"),
+
     (gzip.compress(NODES.encode(), mtime=0)[:-8] + b"12345678", "nodes.csv: the gzip data is damaged"),
 ]  # fmt: skip
 BAD_EDGES = [
