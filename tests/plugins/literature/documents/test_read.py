@@ -96,6 +96,10 @@ def test_a_bad_file_is_named_in_a_line(tmp_path: Path, name: str, content: str |
     assert "root:" not in str(problem.value)
 
 
+def link_to_a_device(path: Path) -> None:
+    path.symlink_to("/dev/zero")
+
+
 def without_an_id(path: Path) -> None:
     pq.write_table(pa.table({"pmid": ["1"], "text": ["x"]}), path)
 
@@ -111,8 +115,10 @@ def unpacking_to_gigabytes(path: Path) -> None:
     [
         ("a.xml", lambda path: None, "no such file"),
         ("a", Path.mkdir, "no document files"),
+        ("a.jsonl", os.mkfifo, "not a regular file"),
         ("a.xml", os.mkfifo, "not a regular file"),
         ("a.parquet", os.mkfifo, "not a regular file"),
+        ("a.jsonl", link_to_a_device, "not a regular file"),
         ("a.parquet", without_an_id, r"a\.parquet: has the columns pmid, text"),
         ("a.parquet", unpacking_to_gigabytes, "bytes that unpack to"),
     ],
