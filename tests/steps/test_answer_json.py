@@ -187,19 +187,13 @@ def test_numbers_and_choices_are_checked(changes, reason):
     assert reason_of(json.dumps({**good, **changes}), NUMBERS) == reason
 
 
-@pytest.mark.parametrize(
-    ("number", "read"),
-    [
-        ("9" * 18, 10**18 - 1),
-        ("18446744073709551615", 2**64 - 1),
-        ("1" + "0" * 25, 1e25),
-        ("1e400", None),
-        ("9" * 400, None),
-    ],
-)
+LARGE = {"9" * 18: 10**18 - 1, "18446744073709551615": 2**64 - 1, "1" + "0" * 25: 1e25}
+
+
+@pytest.mark.parametrize("number", [*LARGE, "1e400", "9" * 400])
 @pytest.mark.parametrize("form", ['{{"share": {}}}', 'Here it is: {{"share": {}}}', '{{"share": {},}}'])
-def test_a_number_that_a_record_cannot_hold_is_a_float_or_refused(form, number, read):
-    fields = {"share": {"type": "number"}}
+def test_a_number_that_a_record_cannot_hold_is_a_float_or_refused(form, number):
+    fields, read = {"share": {"type": "number"}}, LARGE.get(number)
     if read is None:
         assert reason_of(form.format(number), fields) == "not_json"
     else:
