@@ -4,7 +4,6 @@ production tell a strong model what it needs, and contradict neither themselves 
 
 import dataclasses
 import itertools
-import json
 import re
 
 import pytest
@@ -18,7 +17,6 @@ from kgqa_hpc.plugins.gasl.script import ScriptAnchors
 from kgqa_hpc.prompts.files import Folders, lacking, shipped_prompts
 from kgqa_hpc.prompts.prompt import load_prompt
 from kgqa_hpc.steps import STEPS
-from kgqa_hpc.steps.answer_json import parse_json
 from kgqa_hpc.text.text_form import read_form
 
 KIND = GraphletAnchors()
@@ -169,8 +167,6 @@ def test_the_longest_answer_that_a_schema_allows_fits_max_tokens(name):
 
 CONFIGS = shipped_prompts().parent / "configs"
 
-LONG_NAME = "(2S)-2-amino-" + "methyl" * 19 + "-oxide"
-
 
 def test_the_script_prompt_leaves_source_and_version_to_the_kind_that_writes_them():
     kind = ScriptAnchors()
@@ -189,16 +185,6 @@ def test_p5_tells_the_limits_that_its_schema_enforces_and_allows_two_sentences()
     (low, high), (shortest, longest) = limits["question"], limits["answer"]
     assert f"A question has {low} to {high} characters, an answer {shortest} to {longest:,}." in prompt.system
     assert "one or two sentences" in prompt.system
-
-
-def test_an_entity_with_a_long_name_loses_no_item():
-    answer = {
-        "analysis": "x", "decline_reason": "", "worth_asking": True, "draft_question": "x", "draft_answer": "x",
-        "reflection": "x", "question": f"Which enzyme degrades {LONG_NAME}?", "answer": "An enzyme that is meant.",
-        "question_entities": [LONG_NAME] * 4, "answer_entities": ["an enzyme"],
-    }  # fmt: skip
-    assert len(LONG_NAME) == 133
-    assert parse_json(json.dumps(answer), load_prompt("p5").schema["properties"]).value == answer
 
 
 @pytest.mark.parametrize("name", ["hub.yaml", "context.yaml"])

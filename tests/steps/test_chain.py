@@ -27,6 +27,7 @@ def invalid(reason):
     ("changes", "outcome"),
     [
         ({}, Done()),  # the final pair, not the draft
+        ({"question": f"Which enzyme degrades 2-{'methyl' * 20}?"}, Done()),
         ({"question_entities": ["2-" + "methyl" * 50] * 4}, Done()),  # names as long as the prompt shows them
         ({"reflection": "x" * 800}, Done()),  # notes that were cut off do not cost the pair
         ({"worth_asking": False, "decline_reason": "Five names without a difference."}, Reject("declined")),
@@ -40,7 +41,7 @@ def invalid(reason):
 def test_a_pair_is_taken_declined_or_asked_for_again(item, chain, pair_text, stop, changes, outcome):
     fields = {"question": QUESTION, "answer": ANSWER, **ROLES, **changes}
     assert chain[0].take(item, stop(pair_text(**fields)), 0) == outcome
-    output = {"question": QUESTION, "answer": ANSWER, **{name: fields[name] for name in ROLES}}
+    output = {name: fields[name] for name in ("question", "answer", *ROLES)}
     assert item.output == (output if outcome == Done() else {})
     assert item.trace[0]["text"] == pair_text(**fields)
 
