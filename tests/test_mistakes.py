@@ -65,6 +65,8 @@ REFUSED: dict[str, tuple[str, str, str]] = {  # what is replaced, by what, and w
     "a column without a name": ('"score", "double"', '"", "double"', "is no tuple of Column"),
     "a column twice": ('Column("count"', 'Column("score"', "declares column 'score' twice"),
     "a type of Python": ('"int64"', "int", "<class 'int'> is no column type"),
+    "a type of another name": ('"int64"', '"integer"', "'integer' is no column type"),
+    "a member of every record": ('"score"', '"question"', "is a member of every record"),
     "a word that steps do not add": ('"column"', '"annotation"', "adds 'annotation'"),
     "settings of no class": ("= StepSettings", "= dict", "its Settings is no class of kgqa_hpc.settings"),
     "settings of pydantic": ("= StepSettings", "= BaseModel", "its Settings is no class of kgqa_hpc"),

@@ -94,28 +94,33 @@ def test_a_kind_that_breaks_its_columns_or_has_no_sample_is_refused_before_a_run
 
 
 @pytest.mark.parametrize(
-    ("wrong", "reason"),
+    ("member", "wrong", "reason"),
     [
-        ({"first": 7, "numbers": []}, "single: column first is no string"),
-        ({"first": "x", "numbers": [], "more": 1}, "single: more is no column of it"),
-        (ZeroDivisionError("no edge"), "single: ZeroDivisionError: no edge"),
+        ("record", {"first": 7, "numbers": []}, "single: column first is no string"),
+        ("record", {"first": "x", "numbers": [], "more": 1}, "single: more is no column of it"),
+        ("record", ZeroDivisionError("no edge"), "single: ZeroDivisionError: no edge"),
+        ("start", KeyError("name"), "single: KeyError: 'name'"),
     ],
 )
-def test_an_item_without_a_valid_record_is_counted_others_go_on(kind, wrong, reason, tmp_path, monkeypatch):
-    whole = kind.record
+def test_an_item_on_which_a_kind_fails_is_counted_and_explained_and_others_go_on(
+    kind, member, wrong, reason, tmp_path, monkeypatch
+):
+    whole = getattr(kind, member)
 
-    def record(self, anchor, fields):
+    def mistaken(self, anchor, *fields):
         if anchor.nodes[0].type == "gene" and anchor.id != "sample":
             if isinstance(wrong, Exception):
                 raise wrong
             return dict(wrong)
-        return whole(self, anchor, fields)
+        return whole(self, anchor, *fields)
 
-    monkeypatch.setattr(kind, "record", record)
+    monkeypatch.setattr(kind, member, mistaken)
     run(tmp_path)
     counts = accounting(tmp_path)
-    assert counts["failed"][reason] + counts["accepted"] == counts["sampled"] == 6
-    assert counts["accepted"] > 0
+    assert counts["failed"] == {reason: counts["sampled"] - counts["accepted"]}
+    assert 0 < counts["accepted"] < counts["sampled"] == 6
+    lost = json.loads((tmp_path / "run/dataset/lost.jsonl").read_text().splitlines()[0])
+    assert reason in kgqa("explain", tmp_path / "run", lost["id"]).stdout
 
 
 @pytest.mark.parametrize(
@@ -131,18 +136,3 @@ def test_a_draw_that_fails_is_one_line_with_its_entry(kind, drawn, words, tmp_pa
     done = run(tmp_path, code=2)
     assert "anchor kind single of kgqa_hpc failed" in done.stderr
     assert words in done.stderr
-
-
-def test_an_item_whose_first_fields_cannot_be_made_is_counted_and_explained(kind, tmp_path, monkeypatch):
-    def start(self, anchor):
-        if anchor.nodes[0].type == "gene" and anchor.id != "sample":
-            raise KeyError("name")
-        return {}
-
-    monkeypatch.setattr(kind, "start", start)
-    run(tmp_path)
-    counts = accounting(tmp_path)
-    assert counts["failed"] == {"single: KeyError: 'name'": 6 - counts["accepted"]}
-    assert 0 < counts["accepted"] < 6
-    lost = json.loads((tmp_path / "run/dataset/lost.jsonl").read_text().splitlines()[0])
-    assert "single: KeyError" in kgqa("explain", tmp_path / "run", lost["id"]).stdout

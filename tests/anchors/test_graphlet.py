@@ -40,30 +40,27 @@ def graph():
 
 
 @pytest.fixture(scope="module")
-def anchors(graph):
-    drawn = sample_graphlets(graph, per_shape=40, seed=7)
+def drawn(graph):
+    return sample_graphlets(graph, per_shape=40, seed=7)
+
+
+@pytest.fixture(scope="module")
+def anchors(graph, drawn):
     return list(graphlet_anchors(graph, drawn, seed=7))
 
 
-def test_every_sampled_graphlet_is_one_anchor(graph, anchors):
-    drawn = sample_graphlets(graph, per_shape=40, seed=7)
+def test_every_sampled_graphlet_is_one_anchor(drawn, anchors):
     assert len(anchors) == len(drawn)
     assert len({anchor.id for anchor in anchors}) == len(anchors)
     assert {anchor.kind for anchor in anchors} == {"graphlet"}
     assert [Anchor.from_dict(anchor.to_dict()) for anchor in anchors] == anchors
 
 
-def test_relations_are_those_of_the_graph_with_type_and_direction_by_the_published_template(graph, anchors):
-    rows = {
-        (graph.node_ids[a], graph.node_ids[b], graph.edge_types[t])
-        for a, b, t in zip(graph.edge_source, graph.edge_target, graph.edge_type, strict=True)
-    }
+def test_relations_stand_where_the_published_template_has_its_edges(anchors):
+    """That they are those of the graph is held by tests/steps/test_edges_in_prompts.py."""
     for anchor in anchors:
         template = {frozenset(edge) for edge in SHAPES[anchor.data["shape"]].edges}
         assert {frozenset((r.source, r.target)) for r in anchor.relations} == template
-        ids = [node.id for node in anchor.nodes]
-        told = {(ids[r.source], ids[r.target], r.type) for r in anchor.relations}
-        assert told == {row for row in rows if row[0] in ids and row[1] in ids and row[0] != row[1]}
 
 
 def test_ids_and_labelling_depend_on_content_not_on_the_order_of_the_graph(graph):
@@ -77,17 +74,15 @@ def test_ids_and_labelling_depend_on_content_not_on_the_order_of_the_graph(graph
     assert all(anchor_id.startswith(("g02-", "g07-", "g20-")) for anchor_id in ids[0])
 
 
-def test_the_order_depends_on_the_seed_and_is_reproducible(graph):
-    drawn = sample_graphlets(graph, per_shape=10, seed=7)
+def test_the_order_depends_on_the_seed_and_is_reproducible(graph, drawn):
     orders = [[a.id for a in graphlet_anchors(graph, drawn, seed=seed)] for seed in (1, 1, 2)]
     assert orders[0] == orders[1]
     assert orders[0] != orders[2]
     assert sorted(orders[0]) == sorted(orders[2])
 
 
-def test_any_prefix_is_a_fair_sample(graph):
+def test_any_prefix_is_a_fair_sample(graph, drawn):
     """Over many seeds each shape has its share of the first hundred anchors."""
-    drawn = sample_graphlets(graph, per_shape=20, seed=7)
     sizes = np.array([drawn.sampled()[shape] for shape in SHAPES])
     hits = np.zeros(len(SHAPES))
     for seed in range(40):
@@ -95,10 +90,3 @@ def test_any_prefix_is_a_fair_sample(graph):
         hits += np.bincount([anchor.data["shape"] for anchor in first], minlength=30)[1:]
     present = sizes > 0
     assert stats.chisquare(hits[present], sizes[present] / sizes.sum() * hits.sum()).pvalue > 1e-4
-
-
-def test_weights_travel_with_the_anchors(graph):
-    drawn = sample_graphlets(graph, per_shape=30, seed=7, max_per_node=40)
-    weights = {anchor.weight for anchor in graphlet_anchors(graph, drawn, seed=7)}
-    assert weights == set(drawn.weight.tolist())
-    assert len(weights) > 1

@@ -1,12 +1,10 @@
 """Records of a finished run as anchors: which ones, how many, and that another dataset is another run."""
 
-import json
 from collections import Counter
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-import yaml
 
 from kgqa_hpc import stages
 from kgqa_hpc.anchors.anchor import Source, Tools
@@ -14,22 +12,13 @@ from kgqa_hpc.anchors.records import RecordAnchors, RecordSettings
 from kgqa_hpc.errors import CorruptFile, FingerprintMismatch, InputError
 from kgqa_hpc.runs import open_for_work
 from kgqa_hpc.store.sums import write_sums
-
-
-def jsonl(path, rows):
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
-    return path
+from tests.record_runs import config_of, jsonl, written
 
 
 def pairs(number):
     return [
-        {
-            "id": f"r{n}",
-            "question": f"What is {n}?",
-            "answer": f"It is {n}.",
-            "accepted": n % 4 > 0,
-            "group": f"shape {1 if n < 8 else 2}",
-        }
+        {"id": f"r{n}", "question": f"What is {n}?", "answer": f"It is {n}.", "accepted": n % 4 > 0}
+        | {"group": f"shape {1 if n < 8 else 2}"}
         for n in range(number)
     ]
 
@@ -75,9 +64,8 @@ def test_a_damaged_parquet_file_is_told(tmp_path, damage):
     pq.write_table(pa.Table.from_pylist(pairs(500)), path)
     whole = path.read_bytes()
     middle = len(whole) // 3
-    flipped = (
-        whole[:middle] + bytes(byte ^ 0xFF for byte in whole[middle : middle + 400]) + whole[middle + 400 :]
-    )
+    flipped = bytes(byte ^ 0xFF for byte in whole[middle : middle + 400])
+    flipped = whole[:middle] + flipped + whole[middle + 400 :]
     path.write_bytes({"text": b"no table", "cut": whole[:-100], "flipped": flipped}[damage])
     with pytest.raises(InputError, match=r"pairs\.parquet: not Parquet, or damaged"):
         drawn(path)
@@ -106,16 +94,9 @@ def test_a_dataset_that_changed_after_its_merge_is_damaged(name, where, tmp_path
 
 
 def test_a_run_goes_on_only_with_the_records_it_began_with(tmp_path):
-    config = {
-        "anchors": {"kind": "records", "from": "pairs.jsonl", "number": 2},
-        "engine": {"kind": "scripted"},
-        "passes": [{"name": "main", "steps": ["judge"]}],
-    }
-    (tmp_path / "run.yaml").write_text(yaml.safe_dump(config))
     jsonl(tmp_path / "pairs.jsonl", pairs(8))
-    stages.init(tmp_path / "run.yaml", tmp_path / "run")
+    stages.init(written(tmp_path / "run.yaml", config_of("judge")), tmp_path / "run")
     open_for_work(tmp_path / "run")
-    changed = [{**pair, "answer": "Another."} for pair in pairs(8)]
-    (tmp_path / "pairs.jsonl").write_text("".join(json.dumps(pair) + "\n" for pair in changed))
+    jsonl(tmp_path / "pairs.jsonl", [{**pair, "answer": "Another."} for pair in pairs(8)])
     with pytest.raises(FingerprintMismatch, match="pairs"):
         open_for_work(tmp_path / "run")

@@ -5,9 +5,11 @@ import itertools
 import numpy as np
 import pytest
 
+from kgqa_hpc.graphlets.count import PASSES, copy_counts
+from kgqa_hpc.graphlets.ordered_graph import list_triangles, order_graph
 from kgqa_hpc.graphlets.shapes import SHAPES
+from kgqa_hpc.graphlets.structures import Ground
 
-Csr = tuple[np.ndarray, np.ndarray]
 Edges = set[tuple[int, int]]
 
 
@@ -16,6 +18,13 @@ def graph_of(n, edges):
     pairs = np.array(sorted(edges | {(b, a) for a, b in edges}), np.int64).reshape(-1, 2)
     indptr = np.concatenate([[0], np.cumsum(np.bincount(pairs[:, 0], minlength=n))])
     return indptr.astype(np.int64), pairs[:, 1].astype(np.int32)
+
+
+def ground_of(csr):
+    """What streams of draws know of a graph after all passes over it."""
+    graph = order_graph(*csr)
+    lists = list_triangles(graph)
+    return Ground(graph, lists, copy_counts(graph, lists), frozenset(PASSES))
 
 
 def star_of(leaves):

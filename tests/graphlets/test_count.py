@@ -1,33 +1,19 @@
 """Exact counts against brute force, published counts and graphs that break things."""
 
 import csv
-import gzip
 import math
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from kgqa_hpc.graphlets.count import count_graphlets
 from kgqa_hpc.graphlets.shapes import SHAPES
+from kgqa_hpc.kg.reduce import reduce_to
+from kgqa_hpc.kg.settings import GraphConfig
 from tests.graphlets.conftest import clique_of, occurrences, star_of
+from tests.kg.conftest import load_source
 
 DATA = Path(__file__).parents[3] / "shared" / "data" / "kg"
-
-
-def reduced_graph(folder):
-    """The published reduction: degrees 3 to 100 on the simple undirected graph, once."""
-    with gzip.open(folder / "nodes.csv.gz", "rt", encoding="utf-8") as file:
-        number = {row["id"]: i for i, row in enumerate(csv.DictReader(file))}
-    with gzip.open(folder / "edges.csv.gz", "rt", encoding="utf-8") as file:
-        rows = [(number[row["source_id"]], number[row["target_id"]]) for row in csv.DictReader(file)]
-    edges = np.unique(np.sort(np.array([pair for pair in rows if pair[0] != pair[1]]), axis=1), axis=0)
-    degree = np.bincount(edges.ravel(), minlength=len(number))
-    keep = (degree >= 3) & (degree <= 100)
-    edges = (np.cumsum(keep) - 1)[edges[keep[edges].all(axis=1)]]
-    rows = np.concatenate([edges, edges[:, ::-1]])
-    rows = rows[np.argsort(rows[:, 0], kind="stable")]
-    return np.concatenate([[0], np.cumsum(np.bincount(rows[:, 0], minlength=keep.sum()))]), rows[:, 1]
 
 
 def test_counts_equal_brute_force(small_graphs):
@@ -45,7 +31,8 @@ def test_counts_equal_those_of_an_independent_counter(name):
         pytest.skip("THE SHARED KNOWLEDGE GRAPHS ARE NOT HERE")
     with (DATA / name / "graphlet_counts_reduced.csv").open() as file:
         expected = {int(row["shape_id"]): int(row["induced_count"]) for row in csv.DictReader(file)}
-    assert count_graphlets(reduced_graph(DATA / name)) == expected
+    graph = load_source("csv", nodes=DATA / name / "nodes.csv.gz", edges=DATA / name / "edges.csv.gz")
+    assert count_graphlets(reduce_to(graph, GraphConfig()).graph.csr()) == expected
 
 
 @pytest.mark.parametrize(
@@ -65,8 +52,6 @@ def test_threads_do_not_change_counts(small_graphs):
 
 def test_progress_is_reported_to_the_end(small_graphs):
     calls = []
-    count_graphlets(
-        small_graphs["medium"], progress=lambda done, total, label: calls.append((done, total, label))
-    )
+    count_graphlets(small_graphs["medium"], progress=lambda *call: calls.append(call))
     finished = {label for done, total, label in calls if done == total}
     assert finished == {"triangles", "edges", "codegrees", "links", "5-cycles"}

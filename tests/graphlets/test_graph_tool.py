@@ -57,13 +57,6 @@ def test_counts_equal_those_of_graph_tool_in_three_vertex_orders(witness, name):
         assert {s: 3 * total for s, total in count_graphlets(graph_of(n, some)).items()} == witnessed
 
 
-def test_the_karate_club_is_whole():
-    n, edges = GRAPHS["karate club"]
-    counts = count_graphlets(graph_of(n, edges))
-    assert len(edges) == 78
-    assert counts[2] == 45  # its published number of triangles
-
-
 def test_samples_have_the_form_of_the_native_ones(witness):
     n, edges = GRAPHS["random"]
     csr = graph_of(n, edges)
@@ -135,10 +128,7 @@ def test_a_graph_without_edges_is_no_trouble(witness):
 
 @pytest.mark.parametrize(
     ("interpreter", "error", "message"),
-    [
-        (None, InputError, "KGQA_GRAPH_TOOL_PYTHON"),
-        ("/bin/false", KgqaError, "graph-tool in /bin/false failed"),
-    ],
+    [(None, InputError, "KGQA_GRAPH_TOOL_PYTHON"), ("/bin/false", KgqaError, "in /bin/false failed")],
 )
 def test_without_a_working_graph_tool_the_error_is_clear(monkeypatch, interpreter, error, message):
     monkeypatch.setattr(graph_tool, "find_interpreter", lambda: interpreter)

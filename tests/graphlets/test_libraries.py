@@ -60,20 +60,26 @@ def test_graphs_without_edges_have_no_graphlets(graph):
     assert len(kgqa_hpc.sample(graph, 5, 1)) == 0
 
 
+TRIANGLE = networkx.complete_graph(3)
+
+
 @pytest.mark.parametrize(
-    ("graph", "per_shape", "options"),
+    ("graph", "per_shape", "options", "message"),
     [
-        *((graph, 5, {}) for graph in (3, [[0, 1]], scipy.sparse.coo_array((2, 3)))),
-        (networkx.complete_graph(3), -1, {}),
-        (networkx.complete_graph(3), 5, {"max_per_node": 0}),
-        (networkx.complete_graph(3), 5, {"max_per_node": 3, "node_type": [0, 0, 0]}),
-        (networkx.complete_graph(3), 5, {"shapes": [30]}),
-        (networkx.complete_graph(3), 5, {"node_type": [0, 0]}),
-        (networkx.complete_graph(3), 5, {"node_type": ["a", "b", "b"]}),
+        (3, 5, {}, "int is not a graph"),
+        ([[0, 1]], 5, {}, "list is not a graph"),
+        (scipy.sparse.coo_array((2, 3)), 5, {}, "is square"),
+        (TRIANGLE, -1, {}, "per_shape is -1"),
+        (TRIANGLE, 5, {"max_per_node": 0}, "below 1"),
+        (TRIANGLE, 5, {"max_per_node": 3, "node_type": [0, 0, 0]}, "together with node_type"),
+        (TRIANGLE, 5, {"shapes": [30]}, "no shape has the id 30"),
+        (TRIANGLE, 5, {"shapes": [0]}, "no shape has the id 0"),
+        (TRIANGLE, 5, {"node_type": [0, 0]}, "one whole number for each of 3 nodes"),
+        (TRIANGLE, 5, {"node_type": ["a", "b", "b"]}, "one whole number for each of 3 nodes"),
     ],
 )
-def test_what_is_no_graph_and_impossible_wishes_are_refused(graph, per_shape, options):
-    with pytest.raises(InputError):
+def test_what_is_no_graph_and_impossible_wishes_are_refused(graph, per_shape, options, message):
+    with pytest.raises(InputError, match=message):
         kgqa_hpc.sample(graph, per_shape, 1, **options)
 
 

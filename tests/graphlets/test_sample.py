@@ -156,8 +156,11 @@ def test_a_graph_without_edges_has_no_graphlets_and_an_empty_sample(n, method):
     assert drawn.totals == dict.fromkeys(SHAPES, 0)
 
 
-def test_a_star_of_200_000_leaves_is_sampled():
-    drawn = sample_graphlets(star_of(200_000), per_shape=50, seed=1)
+def test_a_star_of_200_000_leaves_is_sampled_and_not_enumerated():
+    star = star_of(200_000)
+    with pytest.raises(InputError, match="cannot be enumerated"):
+        sample_graphlets(star, per_shape=5, seed=1, method="enumerate")
+    drawn = sample_graphlets(star, per_shape=50, seed=1)
     assert drawn.plan.method == "structure"
     assert {s: n for s, n in drawn.sampled().items() if n} == {1: 50, 4: 50, 11: 50}
     assert (drawn.nodes[drawn.shape == 11][:, 0] == 0).all()
@@ -214,19 +217,6 @@ def test_the_plan_is_announced_before_the_work_and_is_the_one_that_is_recorded(m
     assert plan_before.core_seconds == drawn.plan.core_seconds > 0
 
 
-@pytest.mark.parametrize(
-    ("leaves", "options", "message"),
-    [
-        (12, {"shapes": [30]}, "no shape has the id 30"),
-        (12, {"shapes": [0]}, "no shape has the id 0"),
-        (200_000, {"method": "enumerate"}, "cannot be enumerated"),
-    ],
-)
-def test_impossible_wishes_are_refused(leaves, options, message):
-    with pytest.raises(InputError, match=message):
-        sample_graphlets(star_of(leaves), per_shape=5, seed=1, **options)
-
-
 def test_a_cap_per_node_holds_over_all_shapes_together():
     edges = {(0, leaf) for leaf in range(1, 60)} | {(a, a + 1) for a in range(1, 59)}
     csr = graph_of(60, edges | {(a, a + 7) for a in range(1, 50, 3)})
@@ -270,9 +260,7 @@ def test_the_picture_is_a_png_and_the_same_sample_gives_the_same_bytes(drawn):
     pytest.importorskip("matplotlib", reason="MATPLOTLIB IS NOT INSTALLED: NO PICTURE (extra: report)")
     picture = shapes_png(drawn)
     assert picture.startswith(b"\x89PNG")
-    width, height = struct.unpack(">II", picture[16:24])
-    assert width > 800
-    assert height > 800
+    assert min(struct.unpack(">II", picture[16:24])) > 800  # width and height
     assert shapes_png(drawn) == picture
 
 

@@ -13,8 +13,6 @@ from kgqa_hpc.graphlets.shapes import SHAPES
 from kgqa_hpc.threads import Workers
 from tests.graphlets.conftest import graph_of, occurrences
 
-EVERYTHING = dict.fromkeys(SHAPES, 10**9)
-
 
 def counted_and_sampled(graph, sizes, seed, threads=None):
     graph = replace(graph, workers=Workers(threads))

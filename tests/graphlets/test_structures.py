@@ -7,13 +7,12 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from kgqa_hpc.graphlets.count import PASSES, copy_counts, induced_counts
-from kgqa_hpc.graphlets.ordered_graph import list_triangles, order_graph
+from kgqa_hpc.graphlets.count import induced_counts
 from kgqa_hpc.graphlets.sample_by_draws import Stream
 from kgqa_hpc.graphlets.shapes import SHAPE_OF, SHAPES, SUBCOPIES
 from kgqa_hpc.graphlets.structures import OPEN, STRUCTURES, Ground, root_copies
 from kgqa_hpc.threads import Workers
-from tests.graphlets.conftest import star_of
+from tests.graphlets.conftest import ground_of, star_of
 
 DRAWS = 30_000
 
@@ -21,12 +20,8 @@ DRAWS = 30_000
 @pytest.fixture(scope="module")
 def grounds(small_graphs):
     """Graphs that together hold all structures."""
-    made = []
-    for name in ("medium", "dense", "hub", "bipartite", "clique with pendants"):
-        graph = order_graph(*small_graphs[name])
-        lists = list_triangles(graph)
-        made.append(Ground(graph, lists, copy_counts(graph, lists), frozenset(PASSES)))
-    return made
+    names = ("medium", "dense", "hub", "bipartite", "clique with pendants")
+    return [ground_of(small_graphs[name]) for name in names]
 
 
 @pytest.fixture(scope="module")
@@ -105,10 +100,7 @@ def test_a_draw_depends_on_its_number_alone(grounds, open_grounds, structure, is
 
 
 def test_weights_beyond_64_bits_fall_back_to_floating_point():
-    graph = order_graph(*star_of(200_000))
-    lists = list_triangles(graph)
-    ground = Ground(graph, lists, copy_counts(graph, lists), frozenset(PASSES))
-    stream = Stream(ground, 11, seed=1)
+    stream = Stream(ground_of(star_of(200_000)), 11, seed=1)
     assert stream.copies > 2**63
     nodes, codes = stream.draw(0, 1000)
     assert (SHAPE_OF[5][codes] == 11).all()

@@ -3,37 +3,31 @@ from collections import Counter
 
 import numpy as np
 import pytest
-from typer.testing import CliRunner
 
-from kgqa_hpc.cli import app
 from kgqa_hpc.errors import InputError
 from kgqa_hpc.kg.describe import Profiles, dump_profiles, one_line, place_of, profile, read_profiles
 from kgqa_hpc.kg.graph import components
 from kgqa_hpc.kg.kernels import k_core
 from kgqa_hpc.kg.reduce import reduce_to
 from kgqa_hpc.kg.settings import GraphConfig
+from tests.command import kgqa
 
-CONFIG = """graph: {{source: csv, nodes: {0}/n.csv, edges: {0}/e.csv, min_degree: 1}}
-engine: {{kind: scripted}}
-"""
+CONFIG = "graph: {source: csv, nodes: n.csv, edges: e.csv, min_degree: 1}\nengine: {kind: scripted}\n"
 NODES = "id,name,type,year\na,Alpha,x,1\nb,Beta,y,\nc,beta,y,\nd,,y,\n"
 EDGES = "source_id,target_id,type\na,b,r\na,b,r\nb,a,s\na,a,r\nc,d,r\nb,c,s\n"
 
 
 @pytest.fixture
-def run(tmp_path):
-    (tmp_path / "n.csv").write_text(NODES, encoding="utf-8")
-    (tmp_path / "e.csv").write_text(EDGES, encoding="utf-8")
-    (tmp_path / "c.yaml").write_text(CONFIG.format(tmp_path), encoding="utf-8")
-    for words in (["init", tmp_path / "c.yaml"], ["import"]):
-        words = [*map(str, words), str(tmp_path / "run")]
-        assert CliRunner().invoke(app, words, catch_exceptions=False).exit_code == 0
+def run(tmp_path, write):
+    write("n.csv", NODES)
+    write("e.csv", EDGES)
+    kgqa("init", write("c.yaml", CONFIG), tmp_path / "run")
+    kgqa("import", tmp_path / "run")
     return tmp_path / "run"
 
 
 def _json(*words):
-    result = CliRunner().invoke(app, ["kg", *map(str, words), "--json"], catch_exceptions=False)
-    return json.loads(result.stdout)
+    return json.loads(kgqa("kg", *words, "--json").stdout)
 
 
 def test_stats_count_types_relations_and_what_stands_twice(run):
@@ -62,12 +56,9 @@ def test_a_reduction_that_leaves_nothing_does_not_hide_the_graph(run, monkeypatc
 def test_show_finds_a_node_by_id_or_name_and_tells_directions(run):
     found = _json("show", run, "ALPHA")
     assert (found["id"], found["name"], found["properties"]) == ("a", "Alpha", {"year": 1})
-    assert [(edge["direction"], edge["type"], edge["node"]["id"]) for edge in found["edges"]][:3] == [
-        ("out", "r", "b"),
-        ("out", "r", "b"),
-        ("in", "s", "b"),
-    ]
-    text = CliRunner().invoke(app, ["kg", "show", str(run), "a"]).stdout
+    edges = [(edge["direction"], edge["type"], edge["node"]["id"]) for edge in found["edges"]]
+    assert edges[:3] == [("out", "r", "b"), ("out", "r", "b"), ("in", "s", "b")]
+    text = kgqa("kg", "show", run, "a").stdout
     assert "Alpha" in text
     assert "-[r]-> Beta" in text
 
@@ -85,17 +76,14 @@ def test_find_ignores_case_and_can_be_held_to_a_type(run):
     assert [node["id"] for node in _json("find", run, "BET")["nodes"]] == ["b", "c"]
     assert _json("find", run, "a", "--type", "x")["total"] == 1
     assert _json("find", run, "zzz") == {"total": 0, "nodes": []}
-    assert CliRunner().invoke(app, ["kg", "find", str(run), "e", "-n", "1"]).stdout.count("\n") == 2
+    assert kgqa("kg", "find", run, "e", "-n", 1).stdout.count("\n") == 2
 
 
 def test_figures_are_drawn_where_asked(run, tmp_path):
     pytest.importorskip("matplotlib")
-    CliRunner().invoke(
-        app, ["kg", "stats", str(run), "--figures", str(tmp_path / "f")], catch_exceptions=False
-    )
-    assert sorted(path.name for path in (tmp_path / "f").iterdir()) == [
-        "degrees.png", "name_lengths.png", "node_types.png",
-    ]  # fmt: skip
+    kgqa("kg", "stats", run, "--figures", tmp_path / "f")
+    figures = sorted(path.stem for path in (tmp_path / "f").glob("*.png"))
+    assert figures == ["degrees", "name_lengths", "node_types"]
 
 
 def test_foreign_text_goes_to_a_terminal_without_control_characters():
@@ -134,9 +122,7 @@ def test_each_option_of_the_reduction_is_counted_under_its_own_reason(make_graph
     assert typed.graph.node_ids.tolist() == ["n0", "n2", "n4", "n6"]
     typed = reduce_to(graph, GraphConfig(min_degree=0, node_types=["gene"]))
     assert typed.counts["excluded_nodes"] == {"disease": 4}
-    with pytest.raises(
-        InputError, match="exclude_node_types: the graph has no node type 'gen', did you mean"
-    ):
+    with pytest.raises(InputError, match=r"exclude_node_types: .* no node type 'gen', did you mean"):
         reduce_to(graph, GraphConfig(exclude_node_types=["gen"]))
 
 

@@ -1,3 +1,4 @@
+from dataclasses import replace
 from itertools import combinations, pairwise
 
 import numpy as np
@@ -9,9 +10,8 @@ from kgqa_hpc.kg.graph import KnowledgeGraph
 from kgqa_hpc.kg.relations import Relation
 
 NODES = 7
-EDGES = st.lists(
-    st.tuples(st.integers(0, NODES - 1), st.integers(0, NODES - 1), st.integers(0, 2)), max_size=40
-)
+NUMBERS = st.integers(0, NODES - 1)
+EDGES = st.lists(st.tuples(NUMBERS, NUMBERS, st.integers(0, 2)), max_size=40)
 
 
 def _neighbours_by_brute_force(nodes, edges):
@@ -20,9 +20,8 @@ def _neighbours_by_brute_force(nodes, edges):
 
 
 def _relations_by_brute_force(graph, nodes):
-    rows = set(
-        zip(graph.edge_source.tolist(), graph.edge_target.tolist(), graph.edge_type.tolist(), strict=True)
-    )
+    columns = (graph.edge_source, graph.edge_target, graph.edge_type)
+    rows = set(zip(*(column.tolist() for column in columns), strict=True))
     found = []
     for i, j in combinations(range(len(nodes)), 2):
         a, b = nodes[i], nodes[j]
@@ -90,20 +89,11 @@ def test_arrays_are_read_only_and_the_callers_stay_writable(make_graph):
     source[0] = 1
 
 
-@pytest.mark.parametrize(
-    ("name", "values"),
-    [
-        ("edge_target", [2]),
-        ("edge_source", [-1]),
-        ("edge_type", [3]),
-        ("node_type", [0, 2]),
-        ("names", ["one"]),
-    ],
-)
-def test_arrays_that_do_not_fit_together_are_refused(make_graph, name, values):
-    fields = {
-        key: value for key, value in make_graph(2, [(0, 1, 0)]).__dict__.items() if not key.startswith("_")
-    }
-    kind = object if name == "names" else np.int32
+WRONG = {"edge_target": [2], "edge_source": [-1], "edge_type": [3], "node_type": [0, 2], "names": ["one"]}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_arrays_that_do_not_fit_together_are_refused(make_graph, name):
+    array = np.array(WRONG[name], dtype=object if name == "names" else np.int32)
     with pytest.raises(ValueError, match=name):
-        KnowledgeGraph(**{**fields, name: np.array(values, dtype=kind)})
+        replace(make_graph(2, [(0, 1, 0)]), **{name: array})

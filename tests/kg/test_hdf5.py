@@ -58,15 +58,8 @@ def test_any_graph_comes_back_as_it_was_written(tmp_path_factory, names, data):
         node_properties={headings[0]: data.draw(_columns(size))},
         edge_properties={f"{name}/{i}": data.draw(_columns(len(ends))) for i, name in enumerate(headings)},
     )
-    path = tmp_path_factory.mktemp("kg") / "kg.h5"
-    write_graph(path, graph)
+    write_graph(path := tmp_path_factory.mktemp("kg") / "kg.h5", graph)
     assert _content(read_graph(path)) == _content(graph)
-
-
-def test_a_graph_without_a_single_name_comes_back(make_graph, tmp_path):
-    graph = make_graph(2, [(0, 1, 0)], ["", ""])
-    write_graph(tmp_path / "kg.h5", graph)
-    assert _content(read_graph(tmp_path / "kg.h5")) == _content(graph)
 
 
 def test_a_nul_in_the_name_of_a_property_is_replaced(make_graph, tmp_path):

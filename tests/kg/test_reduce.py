@@ -12,18 +12,16 @@ from kgqa_hpc.kg.settings import GraphConfig
 from tests.kg.conftest import load_source
 
 NODES = 9
-EDGES = st.lists(
-    st.tuples(st.integers(0, NODES - 1), st.integers(0, NODES - 1), st.integers(0, 2)), max_size=60
-)
+NUMBERS = st.integers(0, NODES - 1)
+EDGES = st.lists(st.tuples(NUMBERS, NUMBERS, st.integers(0, 2)), max_size=60)
 
 
 def _slow_reduction(nodes, edges, names, excluded, low, high):
     """The published order in plain sets: unnamed nodes and excluded types, then degrees, once."""
     named = {i for i in range(nodes) if names[i].strip()}
     edges = [(s, t, k) for s, t, k in edges if s in named and t in named and k not in excluded]
-    neighbours = {
-        i: {b for s, t, _ in edges for a, b in ((s, t), (t, s)) if a == i and b != i} for i in named
-    }
+    ends = {(a, b) for s, t, _ in edges for a, b in ((s, t), (t, s)) if s != t}
+    neighbours = {i: {b for a, b in ends if a == i} for i in named}
     kept = [i for i in sorted(named) if low <= len(neighbours[i]) <= high]
     return kept, [(s, t, k) for s, t, k in edges if s in kept and t in kept]
 
@@ -67,11 +65,7 @@ def test_degrees_are_counted_once_so_nodes_that_lose_a_neighbour_stay(make_graph
 @pytest.mark.parametrize(
     ("names", "limits", "message"),
     [
-        (
-            None,
-            {"exclude_edge_types": ["aa"]},
-            r"no edge type 'aa', did you mean a\?\n +its edge types: a, b, c",
-        ),
+        (None, {"exclude_edge_types": ["aa"]}, r"no edge type 'aa', did you mean a\?\n +its.*: a, b, c"),
         (None, {}, r"none of 3 named nodes has a degree from 3 to 100 .*1 to 2"),
         (["", " ", ""], {}, "no node with a name"),
     ],

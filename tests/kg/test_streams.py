@@ -27,9 +27,8 @@ PACKED = {"gz": gzip.compress, "bz2": bz2.compress, "xz": lzma.compress, "plain"
 
 @pytest.mark.parametrize("kind", PACKED)
 def test_a_file_is_unpacked_by_its_content_whatever_its_name(write, kind):
-    graph = load_source(
-        "csv", nodes=write("nodes", PACKED[kind](NODES)), edges=write("edges", PACKED[kind](EDGES))
-    )
+    files = {name: write(name, PACKED[kind](data)) for name, data in (("nodes", NODES), ("edges", EDGES))}
+    graph = load_source("csv", **files)
     assert graph.names.tolist() == ["Alpha", "Beta"]
 
 
@@ -117,9 +116,8 @@ def test_nodes_that_only_edges_name_stand_in_the_order_of_their_appearance(batch
 def test_the_table_grows_with_its_texts_and_slices_are_read_where_they_are():
     interner = Interner()
     values = [f"id {number}" for number in range(200_000)]
-    assert interner.numbers(pa.array(["x", *values], pa.large_string()).slice(1)).tolist() == [
-        *range(200_000)
-    ]
+    slice_ = pa.array(["x", *values], pa.large_string()).slice(1)
+    assert interner.numbers(slice_).tolist() == [*range(200_000)]
     reverse = interner.numbers(pa.array(values[::-1], pa.large_string()))
     assert reverse.tolist() == list(range(199_999, -1, -1))
     assert interner.texts().to_pylist() == values

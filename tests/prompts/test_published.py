@@ -6,28 +6,22 @@ from pathlib import Path
 import pytest
 
 from kgqa_hpc.anchors.anchor import Anchor, Node, Relation, graph_variables
-from kgqa_hpc.config import parse_config
-from kgqa_hpc.engines.engine import Response
 from kgqa_hpc.errors import InputError
 from kgqa_hpc.prompts.files import shipped_prompts
 from kgqa_hpc.prompts.prompt import load_prompt
 from kgqa_hpc.prompts.templates import PUBLISHED, import_templates
-from kgqa_hpc.runs.chain import build_chain
 from kgqa_hpc.steps.answer_json import Unparseable, parse_json
 from kgqa_hpc.steps.item import Item
-from kgqa_hpc.steps.step import Done
+from kgqa_hpc.steps.step import Done, Step
 from tests.command import kgqa
+from tests.record_runs import chain_of, stop
 
 NAMES = [f"published_p{each}" for each in PUBLISHED]
 ANCHOR = Anchor(
     "a1",
     "graphlet",
     "shape 2",
-    (
-        Node("x", "Orc1 removal", "Pathway"),
-        Node("y", "SEM1", "Gene"),
-        Node("z", "Degradation of DVL", "Pathway"),
-    ),
+    (Node("x", "Orc1 removal", "Pathway"), Node("y", "SEM1", "Gene"), Node("z", "DVL breakdown", "Pathway")),
     (Relation(1, 0, "acts_within"), Relation(1, 2, "acts_within"), Relation(2, 1, "other")),
 )
 FIELDS = load_prompt("published_p5").schema["properties"]
@@ -89,20 +83,12 @@ def test_a_text_without_such_an_object_is_refused_with_its_reason(text, reason):
 
 
 def test_a_step_with_a_published_prompt_enforces_no_schema_and_takes_a_free_text():
-    config = parse_config(
-        {
-            "engine": {"kind": "scripted"},
-            "prompts": {"generate": "published_p5", "judge": "published_filter"},
-        },
-        "t",
-    )
-    chain = build_chain(config, "main")
+    (step,) = chain_of({"use": "generate", "prompt": "published_p5"}, anchors={"kind": "graphlet"})
     item = Item(ANCHOR)
-    request = chain[0].request(item, 0)
-    assert request.schema is None
-    assert chain[0].attempts == 1
+    assert step.request(item, 0).schema is None
+    assert step.attempts == 1
     answer = 'Thinking {"question": "x?", "answer": "y."} better: {"question": "Which?", "answer": "That."}'
-    assert isinstance(chain[0].take(item, Response(request.id, answer, "stop"), 0), Done)
+    assert isinstance(step.take(item, stop(answer), 0), Done)
     assert item.output == {"question": "Which?", "answer": "That."}
 
 
@@ -123,11 +109,17 @@ def test_fifteen_numbered_templates_become_the_published_prompts_with_their_text
     assert stems == ["mine", "template_7", "template_1.1", "template_no"]
 
 
+PAIR = {"question": "Q?", "answer": "A."}
 CRITERIA = {
     "in_question": "I will give you a question and answer pair, your job is to compare.",
     "sound": "I will give you a question, your job is to look.",
     "complete": "I will give you an answer to a question, your job is to look.",
 }
+
+
+def about_a_pair(folder, **use) -> Step:
+    """A step that has a prompt of this folder."""
+    return chain_of("generate", use, prompts={"folder": str(folder)}, anchors={"kind": "graphlet"})[1]
 
 
 @pytest.mark.parametrize("value", ["True/False", "5"])
@@ -139,14 +131,12 @@ def test_criteria_become_scores_that_see_the_pair_as_published_and_read_the_fiel
     done = kgqa("prompts", "import", tmp_path / "criteria.json", "--step", "score", "--to", tmp_path / "own")
     assert [Path(line).stem for line in done.stdout.split()] == list(CRITERIA)
     for name in CRITERIA:
-        steps = [{"use": "score", "prompt": name, "as": name, "unreadable": 0}]
-        (step,) = chain_of(steps, tmp_path / "own")
-        item = Item(ANCHOR)
-        item.output = {"question": "Q?", "answer": "A."}
+        step = about_a_pair(tmp_path / "own", use="score", prompt=name, unreadable=0, **{"as": name})
+        item = Item(ANCHOR, output=PAIR)
         (message,) = step.request(item, 0).messages
         assert message["content"] == f"{texts[name]}\nQuestion: Q?\nAnswer: A."
         answer = f'Because. {{"why": "so", "{name}_is": {"True" if "T" in value else 1}}}'  # as they ask
-        assert isinstance(step.take(item, Response("r", answer, "stop"), 0), Done)
+        assert isinstance(step.take(item, stop(answer), 0), Done)
         assert item.features[name] == 1.0
 
 
@@ -156,10 +146,9 @@ def test_a_filter_is_one_text_and_judges_the_pair(tmp_path):
     )
     (tmp_path / "authors.txt").write_text(text)
     (path,) = import_templates(tmp_path / "authors.txt", tmp_path / "own", "judge")
-    (step,) = chain_of([{"use": "judge", "prompt": path.stem}], tmp_path / "own")
-    item = Item(ANCHOR)
-    item.output = {"question": "Q?", "answer": "A."}
-    assert step.request(item, 0).messages[0]["content"] == f"{text}\nQuestion: Q?\nAnswer: A."
+    step = about_a_pair(tmp_path / "own", use="judge", prompt=path.stem)
+    (message,) = step.request(Item(ANCHOR, output=PAIR), 0).messages
+    assert message["content"] == f"{text}\nQuestion: Q?\nAnswer: A."
 
 
 @pytest.mark.parametrize(
@@ -172,18 +161,11 @@ def test_a_text_without_the_fields_of_its_step_is_refused(step, text, tmp_path):
     assert not (tmp_path / "own").exists()
 
 
-def chain_of(steps, folder):
-    passes = [{"name": "main", "steps": ["generate", *steps]}]
-    data = {"prompts": {"folder": str(folder)}, "engine": {"kind": "scripted"}, "passes": passes}
-    return build_chain(parse_config(data, "the test"), "main")[1:]
-
-
 @pytest.mark.parametrize(
     "content", ["[]", "{}", '{"0": 1}', '{"0": " "}', '{"../x": "a"}', "no json", '{"a": ' * 5000]
 )
 def test_what_is_no_template_file_is_refused_and_nothing_is_written(tmp_path, content):
-    file = tmp_path / "t.json"
-    file.write_text(content)
+    (tmp_path / "t.json").write_text(content)
     with pytest.raises(InputError, match=r"t\.json"):
-        import_templates(file, tmp_path / "own")
+        import_templates(tmp_path / "t.json", tmp_path / "own")
     assert not (tmp_path / "own").exists()

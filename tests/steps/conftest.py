@@ -48,13 +48,8 @@ def pair_text():
 
 @pytest.fixture
 def verdict_text():
-    return text_of(
-        question_reasoning="Sound.",
-        valid_question=True,
-        my_answer="ATP7B.",
-        answer_reasoning="Same.",
-        original_answer_valid=True,
-    )
+    reasons = {"question_reasoning": "Sound.", "my_answer": "ATP7B.", "answer_reasoning": "Same."}
+    return text_of(**reasons, valid_question=True, original_answer_valid=True)
 
 
 @pytest.fixture

@@ -15,18 +15,10 @@ import pytest
 from kgqa_hpc.steps.answer_json import REASONS, Unparseable, parse_json
 
 CASES = 28_000  # 1,000 of each kind of damage
-SCHEMA = {
-    "properties": {
-        "question": {"type": "string", "minLength": 2, "maxLength": 400},
-        "answer": {"type": "string", "minLength": 2, "maxLength": 400},
-        "valid": {"type": "boolean"},
-    }
-}
+TEXT = {"type": "string", "minLength": 2, "maxLength": 400}
+FIELDS = {"question": TEXT, "answer": TEXT, "valid": {"type": "boolean"}}
 DECOY = "EVIL"
-WORDS = [
-    *("iron", "β-catenin", "TP53", "p < 0.05", "5'-end", "and", "the", "liver", "1,000", "症候群", "\\frac"),
-    "naïve",
-]
+WORDS = ["iron", "β-catenin", "TP53", "p < 0.05", "5'-end", "the", "liver", "1,000", "症候群", "\\frac", "é"]
 FRAGMENTS = [
     *("\"'{}[],:\n\t\\"),
     *("```", "</think>", "<think>", "question", "answer", '", "answer": "', '{"question": "', '"}', "null"),
@@ -45,9 +37,8 @@ def random_pair(rng):
 
 
 def rival(rng):
-    return json.dumps(
-        {"question": f"{DECOY} {sentence(rng, 0)}", "answer": f"{DECOY} {sentence(rng, 0)}", "valid": True}
-    )
+    texts = {name: f"{DECOY} {sentence(rng, 0)}" for name in ("question", "answer")}
+    return json.dumps({**texts, "valid": True})
 
 
 def decoy(rng):
@@ -80,7 +71,7 @@ SPOILING = {
     "field twice": lambda rng, text: f'{text[:-1]}, "answer": "{DECOY}"}}',
     "field first": lambda rng, text: f'{{"question": "{DECOY}", {text[1:]}',
     "not a number": lambda rng, text: re.sub(
-        r"(true|false)}$", rng.choice(["NaN}", "Infinity}", "1e999}"]), text
+        "(true|false)}$", rng.choice(["NaN}", "Infinity}", "1e999}"]), text
     ),
     "lone surrogate": lambda rng, text: inserted(rng, text, rng.choice(["\ud800", "\udfff"])),
     "nested": lambda rng, text: '{"a":' * rng.choice([3, 50, 3000]) + text,
@@ -90,19 +81,20 @@ SPOILING = {
 }
 # Damage of a character or a few: each field may differ from the true one by those and no more.
 NUDGING = {
-    "deleted": lambda rng, text: (lambda at: text[:at] + text[at + 1 :])(rng.randrange(len(text))),
-    "replaced": lambda rng, text: (lambda at: text[:at] + rng.choice('"\\{}:,x') + text[at + 1 :])(
-        rng.randrange(len(text))
-    ),
-    "inserted": lambda rng, text: inserted(
-        rng, text, rng.choice(['"', "\\", "{", "}", ":", ",", "'", "\x00", "\n"])
-    ),
+    "deleted": lambda rng, text: replaced(rng, text, ""),
+    "replaced": lambda rng, text: replaced(rng, text, rng.choice('"\\{}:,x')),
+    "inserted": lambda rng, text: inserted(rng, text, rng.choice("\"\\{}:,'\x00\n")),
 }
 
 
 def inserted(rng, text, what):
     at = rng.randrange(len(text) + 1)
     return text[:at] + what + text[at:]
+
+
+def replaced(rng, text, what):
+    at = rng.randrange(len(text))
+    return text[:at] + what + text[at + 1 :]
 
 
 def plain(text):
@@ -134,12 +126,10 @@ def surrounds(longer, shorter):
 def check(text, pair, kind):
     """The reason, or 'read'. Fails on anything wrong."""
     try:
-        value = parse_json(text, SCHEMA["properties"]).value
+        value = parse_json(text, FIELDS).value
     except Unparseable as problem:
-        known = any(
-            problem.reason == r or (r.endswith(":") and problem.reason.startswith(r)) for r in REASONS
-        )
-        assert known, problem.reason
+        beginning, colon, _ = problem.reason.partition(":")
+        assert beginning + colon in REASONS, problem.reason
         return problem.reason
     assert list(value) == ["question", "answer", "valid"], text
     assert value["valid"] is pair["valid"], text

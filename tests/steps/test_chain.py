@@ -5,11 +5,10 @@ from dataclasses import replace
 
 import pytest
 
-from kgqa_hpc.config import parse_config
 from kgqa_hpc.errors import PromptError
 from kgqa_hpc.prompts.files import shipped_prompts
-from kgqa_hpc.runs.chain import build_chain
 from kgqa_hpc.steps.step import Done, Reject, Retry
+from tests.record_runs import chain_of
 
 QUESTION = "Which transporter, when defective, lets copper build up in the liver?"
 ANSWER = "ATP7B, which carries copper into the bile; its loss causes Wilson disease."
@@ -28,6 +27,7 @@ def invalid(reason):
     ("changes", "outcome"),
     [
         ({}, Done()),  # the final pair, not the draft
+        ({"question": f"Which enzyme degrades 2-{'methyl' * 20}?"}, Done()),
         ({"question_entities": ["2-" + "methyl" * 50] * 4}, Done()),  # names as long as the prompt shows them
         ({"reflection": "x" * 800}, Done()),  # notes that were cut off do not cost the pair
         ({"worth_asking": False, "decline_reason": "Five names without a difference."}, Reject("declined")),
@@ -41,7 +41,7 @@ def invalid(reason):
 def test_a_pair_is_taken_declined_or_asked_for_again(item, chain, pair_text, stop, changes, outcome):
     fields = {"question": QUESTION, "answer": ANSWER, **ROLES, **changes}
     assert chain[0].take(item, stop(pair_text(**fields)), 0) == outcome
-    output = {"question": QUESTION, "answer": ANSWER, **{name: fields[name] for name in ROLES}}
+    output = {name: fields[name] for name in ("question", "answer", *ROLES)}
     assert item.output == (output if outcome == Done() else {})
     assert item.trace[0]["text"] == pair_text(**fields)
 
@@ -51,11 +51,14 @@ def test_a_mended_answer_is_marked(item, chain, pair_text, stop):
     assert item.trace[0]["repaired"]
 
 
-@pytest.mark.parametrize(
-    ("allowed", "outcome"), [(True, Done()), (False, Retry("too_long:answer", "invalid"))]
-)
+def with_prompts(**prompts):
+    """The steps of a run with this section `prompts:`."""
+    return chain_of("generate", "judge", prompts=prompts, anchors={"kind": "graphlet"})
+
+
+@pytest.mark.parametrize(("allowed", "outcome"), [(True, Done()), (False, invalid("too_long:answer"))])
 def test_a_cut_off_answer_is_taken_only_if_the_prompt_allows_it(item, stop, monkeypatch, allowed, outcome):
-    (step,) = build_chain(config(generate="demo"), "write")
+    step = with_prompts(generate="demo")[0]
     prompt = replace(step.prompt, allow_cut=allowed)
     monkeypatch.setattr(step, "prompts", (prompt,))
     longest = step.prompt.schema["properties"]["answer"]["maxLength"]
@@ -85,21 +88,13 @@ def test_a_pair_is_accepted_if_both_parts_are_valid(item, chain, verdict_text, s
     item.output = {"question": QUESTION, "answer": ANSWER}
     assert chain[1].take(item, stop(verdict_text(**changes)), 0) == outcome
     assert item.output == {"question": QUESTION, "answer": ANSWER}  # never taken from a judge
-    fields = list(chain[1].prompt.schema["properties"])
-    assert [list(verdict) for verdict in item.verdicts.values()] == [fields] * (
-        not isinstance(outcome, Retry)
-    )
-
-
-def config(**prompts):
-    data = {"engine": {"kind": "scripted"}, "prompts": prompts}
-    data["passes"] = [{"name": "write", "steps": ["generate"]}, {"name": "check", "steps": ["judge"]}]
-    return parse_config(data, "test")
+    fields = [] if isinstance(outcome, Retry) else [list(chain[1].prompt.schema["properties"])]
+    assert [list(verdict) for verdict in item.verdicts.values()] == fields
 
 
 def test_a_prompt_of_another_step_is_refused():
     with pytest.raises(PromptError, match=r"step generate: filter is a prompt of step judge") as caught:
-        build_chain(config(generate="filter"), "write")
+        with_prompts(generate="filter")
     assert "prompts of step generate: " in caught.value.cure
     assert "p5" in caught.value.cure
     assert "filter" not in caught.value.cure, "only prompts that fit are listed"
@@ -120,13 +115,13 @@ def test_a_prompt_must_serve_the_step_that_names_it(tmp_path, step, expected):
         "{% block system %}Judge.{% endblock %}{% block user %}It.{% endblock %}\n"
     )
     with pytest.raises(PromptError) as caught:
-        build_chain(config(folder=str(tmp_path)), "write")
+        with_prompts(folder=str(tmp_path))
     assert expected in caught.value.message
 
 
 def test_edge_types_reach_the_prompt_by_the_source_unless_the_configuration_says_otherwise(item):
     def user(**prompts):
-        return build_chain(config(**prompts), "write")[0].request(item, 0).messages[1]["content"]
+        return with_prompts(**prompts)[0].request(item, 0).messages[1]["content"]
 
     assert user().endswith("Edges:\n- ATP7B —causes→ Wilson disease")  # the relations of HPO are specific
     assert user(edge_types=False).endswith("Edges: (1, 0)")
@@ -138,6 +133,6 @@ def test_a_judge_is_shown_the_anchor_only_if_its_prompt_asks_for_it(item, chain,
     shipped = (shipped_prompts() / "filter.md").read_text(encoding="utf-8")
     asks = "{% block user %}\n{% if nodes[0][1] != question %}About {{ nodes[0][1] }}.{% endif %}\n"
     (tmp_path / "strict.md").write_text(shipped.replace("{% block user %}\n", asks), encoding="utf-8")
-    (strict,) = build_chain(config(judge="strict", folder=str(tmp_path)), "check")
+    _, strict = with_prompts(judge="strict", folder=str(tmp_path))
     assert strict.prompt.variables == {"nodes", "question", "answer"}
     assert strict.request(item, 0).messages[1]["content"].startswith("About Wilson disease.")

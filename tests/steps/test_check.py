@@ -7,54 +7,36 @@ import pytest
 
 from kgqa_hpc.anchors.anchor import Anchor, Node, Relation
 from kgqa_hpc.anchors.graphlet import GraphletAnchors
-from kgqa_hpc.config import parse_config
-from kgqa_hpc.engines.engine import Response
 from kgqa_hpc.errors import InputError
 from kgqa_hpc.prompts.prompt import load_prompt
-from kgqa_hpc.runs.chain import build_chain
 from kgqa_hpc.steps.check import COPIED, graph_words
 from kgqa_hpc.steps.item import Item
 from kgqa_hpc.steps.step import Done, Reject
+from tests.record_runs import chain_of, item_of, stop
 
 ANCHOR = Anchor(
     "a",
     "graphlet",
     "shape 3",
-    tuple(
-        Node(str(n), name, "thing")
-        for n, name in enumerate(["ATP7B", "Wilson disease", "tremor", "lymph node"])
-    ),
+    tuple(Node(name, name, "thing") for name in ("ATP7B", "Wilson disease", "tremor", "lymph node")),
     (Relation(0, 1, "causes"), Relation(1, 2, "shows"), Relation(1, 3, "shows")),
     data={"shape": 3},
 )
 GOOD = ("Which gene underlies a tremor with copper in the cornea?", "A defect of ATP7B does.")
-
-
-def chain_of(*steps, **sections):
-    passes = [{"name": "main", "steps": list(steps)}]
-    return build_chain(
-        parse_config({"engine": {"kind": "scripted"}, "passes": passes, **sections}, "t"), "main"
-    )
+GRAPHLETS = {"kind": "graphlet"}
 
 
 def check(question, answer, anchor=ANCHOR, **settings):
     item = Item(anchor, output={"question": question, "answer": answer})
-    return chain_of("generate", {"use": "check", **settings})[1].run(item), item.features
+    steps = chain_of("generate", {"use": "check", **settings}, anchors=GRAPHLETS)
+    return steps[1].run(item), item.features
 
 
 def test_a_good_pair_passes_and_its_facts_are_kept():
     outcome, features = check(*GOOD)
     assert isinstance(outcome, Done)
-    assert features == {
-        "question_nodes": [2],
-        "answer_nodes": [0],
-        "nodes_used": 2,
-        "node_share": 0.5,
-        "hops": 2,
-        "answer_leak": False,
-        "graph_words": [],
-        "copied_example": False,
-    }
+    nodes = {"question_nodes": [2], "answer_nodes": [0], "nodes_used": 2, "node_share": 0.5, "hops": 2}
+    assert features == {**nodes, "answer_leak": False, "graph_words": [], "copied_example": False}
 
 
 @pytest.mark.parametrize(
@@ -77,7 +59,7 @@ def test_a_fact_rejects_where_it_is_configured_and_is_only_kept_elsewhere(rule, 
 
 def test_an_unguided_answer_without_its_form_is_read_and_rejected_by_the_check_not_by_the_parser():
     """Of a server that ignores the schema, or an engine without one: never invalid for its form alone."""
-    generate, gate = chain_of("generate", "check")
+    generate, gate = chain_of("generate", "check", anchors=GRAPHLETS)
     assert "pattern" in generate.prompt.schema["properties"]["question"]
     answer = dict.fromkeys(generate.prompt.schema["properties"], "Some words that stand here.")
     answer |= {"question_entities": [], "answer_entities": [], "worth_asking": True}
@@ -87,7 +69,7 @@ def test_an_unguided_answer_without_its_form_is_read_and_rejected_by_the_check_n
     ):
         item = Item(ANCHOR)
         text = json.dumps({**answer, "question": pair[0], "answer": pair[1]})
-        assert isinstance(generate.take(item, Response("r", text, "stop"), 0), Done)
+        assert isinstance(generate.take(item, stop(text), 0), Done)
         assert gate.run(item) == Reject(reason)
 
 
@@ -96,9 +78,8 @@ def test_the_worked_example_of_the_default_prompt_passes_the_default_check():
     pair = json.loads(text[text.index('{"analysis') :].split("\n")[0])
     names = ("Kayser-Fleischer ring", "Hepatolenticular degeneration", "ATP7B", "Tremor")
     edges = (Relation(1, 0, ""), Relation(2, 1, ""), Relation(1, 3, ""))
-    anchor = Anchor(
-        "example", "graphlet", "shape 2", tuple(Node(n, n, "") for n in names), edges, data={"shape": 2}
-    )
+    nodes = tuple(Node(name, name, "") for name in names)
+    anchor = Anchor("example", "graphlet", "shape 2", nodes, edges, data={"shape": 2})
     facts = GraphletAnchors().facts(anchor, pair)
     assert facts["question_nodes"] == [0]
     assert set(facts["answer_nodes"]) >= {1, 2}
@@ -163,10 +144,7 @@ def test_synonyms_of_the_graph_and_aliases_of_a_file_count_as_the_name_and_broke
 
 def test_a_pair_of_an_anchor_without_nodes_is_checked_by_its_words_alone():
     step = {"use": "check", "reject": ["few_hops", "few_nodes"]}
-    (gate,) = chain_of(step, anchors={"kind": "records", "from": "x.jsonl"})
-    item = Item(
-        Anchor("r", "records", "all", data={"record": {"id": "r"}}),
-        output=dict(zip(("question", "answer"), GOOD, strict=True)),
-    )
+    (gate,) = chain_of(step)
+    item = item_of(question=GOOD[0], answer=GOOD[1])
     assert isinstance(gate.run(item), Done)
     assert item.features == {"graph_words": [], "copied_example": False}

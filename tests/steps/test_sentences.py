@@ -8,62 +8,51 @@ from kgqa_hpc.steps.pair import SHIPPED, WordSettings, question
 from kgqa_hpc.trials.replay import replay
 from tests.project import write_tables
 
-SENTENCES = WordSettings(
-    use="word",
-    label="word",
-    template={
-        **SHIPPED["hpo"],
-        "near_to": "Which {asked} is near {given}?",
-        "crosses": "Which {asked} crosses the {given}?",
-        "found_in": "What is found in {given}?",
-    },
-).template
-assert SENTENCES is not None
+OWN = {
+    "near_to": "Which {asked} is near {given}?",
+    "crosses": "Which {asked} crosses the {given}?",
+    "found_in": "What is found in {given}?",
+}
+SENTENCES = WordSettings(use="word", label="word", template={**SHIPPED["hpo"], **OWN}).template
+
+
+def way_of(text):
+    """The steps of a way that reads `kind relation> kind relation< kind`; `<` goes against the edge."""
+    words = text.split()
+    ends = zip(words[:-2:2], words[1::2], words[2::2], strict=True)
+    return [(source, edge[:-1], edge[-1] == ">", target) for source, edge, target in ends]
 
 
 @pytest.mark.parametrize(
     ("way", "text"),
     [
-        ([("disease", "associated_with", False, "gene")], "Which gene is associated with Ataxia?"),
-        ([("gene", "associated_with", True, "disease")], "Which disease is associated with Ataxia?"),
-        ([("x", "near_to", True, "blood_vessel")], "Which blood vessel is near Ataxia?"),
+        ("disease associated_with< gene", "Which gene is associated with Ataxia?"),
+        ("gene associated_with> disease", "Which disease is associated with Ataxia?"),
+        ("x near_to> blood_vessel", "Which blood vessel is near Ataxia?"),
         (
-            [("phenotype", "has_phenotype", False, "disease"), ("disease", "associated_with", False, "gene")],
+            "phenotype has_phenotype< disease associated_with< gene",
             "Which gene is associated with a disease that has the phenotype Ataxia?",
         ),
         (
-            [
-                ("x", "near_to", True, "organ"),
-                ("organ", "near_to", False, "organ"),
-                ("organ", "near_to", True, "bone"),
-            ],
+            "x near_to> organ near_to< organ near_to> bone",
             "Which bone is near another organ that is near an organ that is near Ataxia?",
         ),
-        ([("x", "crosses", True, "road")], "Which road crosses the Ataxia?"),
+        ("x crosses> road", "Which road crosses the Ataxia?"),
+        ("x crosses> road crosses> river", "Which river crosses a road that crosses the Ataxia?"),
         (
-            [("x", "crosses", True, "road"), ("road", "crosses", True, "river")],
-            "Which river crosses a road that crosses the Ataxia?",
-        ),
-        (
-            [("disease", "associated_with", False, "gene"), ("gene", "associated_with", True, "disease")],
+            "disease associated_with< gene associated_with> disease",
             "Which other disease is associated with a gene that is associated with Ataxia?",
         ),
-        ([("x", "near_to", True, "x")], "Which x is near Ataxia?"),
-        (
-            [("Gene", "near_to", True, "Organ"), ("Organ", "near_to", True, "Gene")],
-            "Which other Gene is near an Organ that is near Ataxia?",
-        ),
-        (
-            [("gene", "near_to", True, "organ"), ("organ", "found_in", True, "bone")],
-            "What is found in an organ that is near Ataxia?",
-        ),
-        ([("gene", "near_to", True, "organ"), ("organ", "found_in", True, "gene")], None),
-        ([("x", "unheard_of", True, "y")], None),
-        ([("gene", "associated_with", False, "x"), ("x", "near_to", True, "y")], None),
+        ("x near_to> x", "Which x is near Ataxia?"),
+        ("Gene near_to> Organ near_to> Gene", "Which other Gene is near an Organ that is near Ataxia?"),
+        ("gene near_to> organ found_in> bone", "What is found in an organ that is near Ataxia?"),
+        ("gene near_to> organ found_in> gene", None),
+        ("x unheard_of> y", None),
+        ("gene associated_with< x near_to> y", None),
     ],
 )
 def test_a_way_is_worded_by_its_relations_and_directions(way, text):
-    assert question(SENTENCES, "Ataxia", way) == text
+    assert question(SENTENCES, "Ataxia", way_of(way)) == text
 
 
 def _run(folder, relation="causes", **word):
@@ -86,14 +75,10 @@ def test_a_run_without_any_model_is_worded_and_verified(tmp_path, relation):
     causes = {"forward": "Which disease is caused by {given}?", "backward": "Which gene causes {given}?"}
     counts = _run(tmp_path, relation, template={relation: causes}).all()
     pairs = {record["question"]: record["answer"] for record in counts.dataset.records()}
-    assert pairs == {
-        "Which disease is caused by BRCA {asked} 1?": "Ovarian cancer",
-        "Which gene causes Ovarian cancer?": "BRCA {asked} 1",
-    }
-    assert counts.dataset.accounting["rejected"] == {
-        "word: no sentence for shows backward": 1,
-        "word: no sentence for shows forward": 1,
-    }
+    gene, disease = "BRCA {asked} 1", "Ovarian cancer"
+    assert pairs == {f"Which disease is caused by {gene}?": disease, f"Which gene causes {disease}?": gene}
+    reasons = (f"word: no sentence for shows {way}" for way in ("backward", "forward"))
+    assert counts.dataset.accounting["rejected"] == dict.fromkeys(reasons, 1)
 
 
 def test_an_item_worded_by_a_sentence_has_no_request_to_replay(tmp_path):

@@ -1,6 +1,7 @@
 """What all steps have in common: requests, traces, and the end of an item."""
 
 import json
+from itertools import product
 
 import orjson
 import pytest
@@ -20,14 +21,9 @@ def test_a_request_names_item_step_and_attempt_and_carries_the_schema(item, chai
 
 
 def test_seeds_have_31_bits_and_differ_between_items_steps_and_attempts():
-    seeds = {
-        seed_of(run, item, step, attempt)
-        for run in range(3)
-        for item in map(str, range(100))
-        for step in ("generate", "judge")
-        for attempt in range(3)
-    }
-    assert len(seeds) == 3 * 100 * 2 * 3
+    cases = list(product(range(3), map(str, range(100)), ("generate", "judge"), range(3)))
+    seeds = {seed_of(*case) for case in cases}
+    assert len(seeds) == len(cases)
     assert all(0 <= seed < 2**31 for seed in seeds)
     assert max(seeds) > 2**30
 
@@ -44,17 +40,12 @@ def test_the_trace_tells_everything_about_an_answer(item, chain, pair_text, stop
     request = chain[0].request(item, 1)
     chain[0].take(item, stop(pair_text()), 1)
     (entry,) = item.trace
+    engine = {"name": "scripted", "version": "1", "model": "scripted-1", "digest": "d", "quantisation": "q"}
     assert entry == {
         "step": "generate",
         "attempt": 1,
         "prompt": {"name": "p5", "sha256": chain[0].prompt.sha256},
-        "engine": {
-            "name": "scripted",
-            "version": "1",
-            "model": "scripted-1",
-            "digest": "d",
-            "quantisation": "q",
-        },
+        "engine": engine,
         "seed": request.seed,
         "temperature": request.temperature,
         "text": pair_text(),
@@ -74,22 +65,18 @@ def test_any_text_can_be_stored(item, chain, stop, text):
 
 
 @pytest.mark.parametrize(
-    ("response", "outcome"),
+    ("finish", "error", "outcome"),
     [
-        (Response("x", "{}", "length"), Retry("truncated", "invalid")),
-        (Response("x", "", "error", error="CUDA error"), Retry("engine error", "failed")),
-        (
-            Response("x", "", "error", error="request exceeds the context size"),
-            Retry("prompt too long", "failed"),
-        ),
-        (Response("x", "", "error"), Retry("engine error", "failed")),
-        (Response("x", "", "abort"), Retry("aborted", "failed")),
+        ("length", None, Retry("truncated", "invalid")),
+        ("error", "CUDA error", Retry("engine error", "failed")),
+        ("error", "request exceeds the context size", Retry("prompt too long", "failed")),
+        ("error", None, Retry("engine error", "failed")),
+        ("abort", None, Retry("aborted", "failed")),
     ],
 )
-def test_only_a_regular_end_is_data(item, chain, pair_text, response, outcome):
+def test_only_a_regular_end_is_data(item, chain, pair_text, finish, error, outcome):
     for step in chain:
-        whole = Response("x", pair_text(), response.finish, error=response.error)
-        assert step.take(item, whole, 0) == outcome
+        assert step.take(item, Response("x", pair_text(), finish, error=error), 0) == outcome
     assert item.output == {}
     assert item.verdicts == {}
 

@@ -7,7 +7,7 @@ import pytest
 
 from tests.command import kgqa
 from tests.dataset.conftest import records_of
-from tests.project import write_graph
+from tests.project import edit, write_graph
 
 CONFIG = """
 plugins: [my_steps.py]
@@ -82,9 +82,8 @@ def folder(tmp_path, monkeypatch):
     (tmp_path / "my_steps.py").write_text(STEP)
     (tmp_path / "turns_engine.py").write_text(ENGINE)
     (tmp_path / "prompts").mkdir()
-    (tmp_path / "prompts/draft.md").write_text(
-        PROMPT.format(name="doubt", kind="string, maxLength: 200", more="")
-    )
+    draft = PROMPT.format(name="doubt", kind="string, maxLength: 200", more="")
+    (tmp_path / "prompts/draft.md").write_text(draft)
     revise = PROMPT.format(name="grade", kind="integer", more="Doubt: {{ doubt }}")
     (tmp_path / "prompts/revise.md").write_text(revise)
     monkeypatch.delitem(sys.modules, "turns_engine", raising=False)
@@ -105,15 +104,13 @@ def test_each_turn_asks_with_its_own_prompt_and_the_last_one_repeats(folder):
 
 
 def test_a_later_prompt_without_the_fields_of_its_turn_is_refused_by_init(folder):
-    text = (folder / "prompts/revise.md").read_text()
-    (folder / "prompts/revise.md").write_text(text.replace("grade", "mark"))
+    edit(folder / "prompts/revise.md", "grade", "mark")
     done = kgqa("init", folder / "run.yaml", folder / "run", code=2)
     assert "revise.md" in done.stderr
     assert "grade" in done.stderr
 
 
 def test_later_prompts_of_a_step_that_asks_once_are_refused(folder):
-    config = (folder / "run.yaml").read_text()
-    (folder / "run.yaml").write_text(config.replace("[generate,", "[{use: generate, later_prompts: [p1_1]},"))
+    edit(folder / "run.yaml", "[generate,", "[{use: generate, later_prompts: [p1_1]},")
     refused = kgqa("init", folder / "run.yaml", folder / "run", code=2).stderr
     assert "later_prompts: step generate does not ask in turns" in refused

@@ -61,124 +61,60 @@ NESTED = f"""<graphml {NAMESPACE} xmlns:y="urn:y"><key id="d0" for="node" attr.n
 <node id="a"><data key="d9"><y:Shape><y:node id="x">ink</y:node></y:Shape></data>
 <data key="d0">outer</data><graph><node id="b"><data key="d0">inner</data></node></graph></node>
 <edge source="a" target="b"/></graph></graphml>"""
-LATIN = (
-    '<?xml version="1.0" encoding="ISO-8859-1"?><graphml><graph><node id="é"/><edge source="é" target="é"/>'
-)
+LATIN = '<?xml version="1.0" encoding="ISO-8859-1"?><graphml><graph><node id="é"/>'
+LATIN += '<edge source="é" target="é"/>'
 
 
 def entities(*ids):
     return [(node, node, "entity") for node in ids]
 
 
-@pytest.mark.parametrize(
-    ("source", "contents", "keys", "nodes", "edges"),
-    [
-        ("csv", [NODES, gzip.compress(EDGES.encode(), mtime=0)], {}, PAIR, [("G1", "associates", "D1")]),
-        *(
-            (
-                "csv",
-                [NODES.replace(",", sign), EDGES.replace(",", sign)],
-                {},
-                PAIR,
-                [("G1", "associates", "D1")],
-            )
-            for sign in ";\t|"
-        ),
-        (  # columns in any order, among others
-            "csv",
-            [
-                'note,type,id,note,name\n"x\ny",gene,G1,,BRCA1\n',
-                "type,target_id,weight,source_id\nr,G1,5,G1\n",
-            ],
-            *({}, [("G1", "BRCA1", "gene")], [("G1", "r", "G1")]),
-        ),
-        (  # names become NFC, ids stay as found; a quote inside an unquoted field is a letter
-            "csv",
-            ['id,name,type\ne\u0301,Ange\u0301lique,x\n\u00e9,5" pipe,x\n', f"{HEAD}e\u0301,\u00e9,r\n"],
-            {},
-            [("e\u0301", "Ang\u00e9lique", "x"), ("\u00e9", '5" pipe', "x")],
-            [("e\u0301", "r", "\u00e9")],
-        ),
-        (  # one column may serve as id and as name
-            "csv",
-            ["symbol,kind\nBRCA1,gene\n", f"{HEAD}BRCA1,BRCA1,r\n"],
-            {"columns": {"id": "symbol", "name": "symbol", "type": "kind"}},
-            *([("BRCA1", "BRCA1", "gene")], [("BRCA1", "r", "BRCA1")]),
-        ),
-        (  # several gzip members are one file
-            "csv",
-            [gzip.compress(b"id,name,type\nG1,a,x\n", mtime=0) + gzip.compress(b"D1,b,x\n", mtime=0), EDGES],
-            *({}, [("G1", "a", "x"), ("D1", "b", "x")], [("G1", "associates", "D1")]),
-        ),
-        ("csv", [None, OWN], {"edge_columns": OWN_EDGES}, entities("G1", "D1"), [("G1", "r", "D1")]),
-        (
-            "csv",
-            [None, "source_id/target_id/type\na,b/c;d/r\n"],
-            *({"delimiter": "/"}, entities("a,b", "c;d"), [("a,b", "r", "c;d")]),
-        ),
-        (
-            "triples",
-            ["b\tr\ta\nc\ts\tb\na\tr\ta\n"],
-            *({}, entities("b", "a", "c"), [("b", "r", "a"), ("c", "s", "b"), ("a", "r", "a")]),
-        ),
-        *(
-            (
-                "triples",
-                [gzip.compress(f"{head}\r\na\tr\tb\r\n".encode(), mtime=0)],
-                {},
-                entities("a", "b"),
-                [("a", "r", "b")],
-            )
-            for head in ("head\trelation\ttail", "#Subject\tPredicate\tObject", "source_id\ttype\ttarget_id")
-        ),
-        ("triples", ["head\tpart_of\tbody\n"], {}, entities("head", "body"), [("head", "part_of", "body")]),
-        ("triples", ['"a\tr,"\t5" pipe\n'], {}, entities('"a', '5" pipe'), [('"a', 'r,"', '5" pipe')]),
-        ("triples", ["a,x,y/r/b\n"], {"delimiter": "/"}, entities("a,x,y", "b"), [("a,x,y", "r", "b")]),
-        *(
-            ("triples", [text], {}, entities("a", "b, c"), [("a", "r", "b, c")])
-            for text in ('a,r,"b, c"\n', "head;rel;tail\na;r;b, c\n", "a|r|b, c\n", "a\tr\tb, c\n")
-        ),
-        ("triples", ["G1\tr\tD1\n", NODES], {}, PAIR, [("G1", "r", "D1")]),
-        (
-            "graphml",
-            [NETWORKX],
-            {},
-            [("G1", "BRCA1 & co", "gene"), ("D1", "cancer", "disease")],
-            [("G1", "associates", "D1"), ("D1", "", "G1")],
-        ),
-        (
-            "graphml",
-            [NEO4J],
-            {},
-            [("n0", "BRCA1", "Gene"), ("n1", "cancer", "Disease")],
-            [("n0", "ASSOCIATES", "n1"), ("n1", "CAUSED_BY", "n0")],
-        ),
-        (
-            "graphml",
-            [gzip.compress(LIGHTRAG.encode(), mtime=0)],
-            *({}, [("ALICE", "ALICE", "person"), ("BOB", "BOB", "person")], [("ALICE", "related_to", "BOB")]),
-        ),
-        (
-            "graphml",
-            [SEVERAL_KEYS],
-            *({}, [("a", "best", "thing"), ("b", "second", "person")], [("a", "thing", "b")]),
-        ),
-        (
-            "graphml",
-            [NESTED],
-            {},
-            [("a", "outer", "entity"), ("b", "inner", "entity")],
-            [("a", "related_to", "b")],
-        ),
-        (
-            "graphml",
-            [f"{LATIN}</graph></graphml>".encode("latin-1")],
-            {},
-            entities("é"),
-            [("é", "related_to", "é")],
-        ),
-    ],
-)
+ASSOCIATED = [("G1", "associates", "D1")]
+HEADS = ("head\trelation\ttail", "#Subject\tPredicate\tObject", "source_id\ttype\ttarget_id")
+SIGNS = ('a,r,"b, c"\n', "head;rel;tail\na;r;b, c\n", "a|r|b, c\n", "a\tr\tb, c\n")
+# source, contents of its files, keys, nodes, edges
+CASES = [
+    ("csv", [NODES, gzip.compress(EDGES.encode(), mtime=0)], {}, PAIR, ASSOCIATED),
+    *(("csv", [NODES.replace(",", sign), EDGES.replace(",", sign)], {}, PAIR, ASSOCIATED) for sign in ";\t|"),
+    # columns in any order, among others
+    ("csv", ['note,type,id,note,name\n"x\ny",gene,G1,,BRCA1\n', "type,target_id,weight,source_id\nr,G1,5,G1\n"],
+     {}, [("G1", "BRCA1", "gene")], [("G1", "r", "G1")]),
+    # names become NFC, ids stay as found; a quote inside an unquoted field is a letter
+    ("csv", ['id,name,type\ne\u0301,Ange\u0301lique,x\n\u00e9,5" pipe,x\n', f"{HEAD}e\u0301,\u00e9,r\n"], {},
+     [("e\u0301", "Ang\u00e9lique", "x"), ("\u00e9", '5" pipe', "x")], [("e\u0301", "r", "\u00e9")]),
+    # one column may serve as id and as name
+    ("csv", ["symbol,kind\nBRCA1,gene\n", f"{HEAD}BRCA1,BRCA1,r\n"],
+     {"columns": {"id": "symbol", "name": "symbol", "type": "kind"}},
+     [("BRCA1", "BRCA1", "gene")], [("BRCA1", "r", "BRCA1")]),
+    # several gzip members are one file
+    ("csv", [gzip.compress(b"id,name,type\nG1,a,x\n", mtime=0) + gzip.compress(b"D1,b,x\n", mtime=0), EDGES],
+     {}, [("G1", "a", "x"), ("D1", "b", "x")], ASSOCIATED),
+    ("csv", [None, OWN], {"edge_columns": OWN_EDGES}, entities("G1", "D1"), [("G1", "r", "D1")]),
+    ("csv", [None, "source_id/target_id/type\na,b/c;d/r\n"], {"delimiter": "/"},
+     entities("a,b", "c;d"), [("a,b", "r", "c;d")]),
+    ("triples", ["b\tr\ta\nc\ts\tb\na\tr\ta\n"], {},
+     entities("b", "a", "c"), [("b", "r", "a"), ("c", "s", "b"), ("a", "r", "a")]),
+    *(("triples", [gzip.compress(f"{head}\r\na\tr\tb\r\n".encode(), mtime=0)], {},
+       entities("a", "b"), [("a", "r", "b")]) for head in HEADS),
+    ("triples", ["head\tpart_of\tbody\n"], {}, entities("head", "body"), [("head", "part_of", "body")]),
+    ("triples", ['"a\tr,"\t5" pipe\n'], {}, entities('"a', '5" pipe'), [('"a', 'r,"', '5" pipe')]),
+    ("triples", ["a,x,y/r/b\n"], {"delimiter": "/"}, entities("a,x,y", "b"), [("a,x,y", "r", "b")]),
+    *(("triples", [text], {}, entities("a", "b, c"), [("a", "r", "b, c")]) for text in SIGNS),
+    ("triples", ["G1\tr\tD1\n", NODES], {}, PAIR, [("G1", "r", "D1")]),
+    ("graphml", [NETWORKX], {}, [("G1", "BRCA1 & co", "gene"), ("D1", "cancer", "disease")],
+     [("G1", "associates", "D1"), ("D1", "", "G1")]),
+    ("graphml", [NEO4J], {}, [("n0", "BRCA1", "Gene"), ("n1", "cancer", "Disease")],
+     [("n0", "ASSOCIATES", "n1"), ("n1", "CAUSED_BY", "n0")]),
+    ("graphml", [gzip.compress(LIGHTRAG.encode(), mtime=0)], {},
+     [("ALICE", "ALICE", "person"), ("BOB", "BOB", "person")], [("ALICE", "related_to", "BOB")]),
+    ("graphml", [SEVERAL_KEYS], {}, [("a", "best", "thing"), ("b", "second", "person")], [("a", "thing", "b")]),
+    ("graphml", [NESTED], {}, [("a", "outer", "entity"), ("b", "inner", "entity")], [("a", "related_to", "b")]),
+    ("graphml", [f"{LATIN}</graph></graphml>".encode("latin-1")], {}, entities("é"),
+     [("é", "related_to", "é")]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("source", "contents", "keys", "nodes", "edges"), CASES)
 def test_nodes_and_edges_come_as_files_say(read, nodes_of, edges_of, source, contents, keys, nodes, edges):
     graph = read(source, *contents, **keys)
     assert nodes_of(graph) == nodes
@@ -210,9 +146,8 @@ IDS = TEXT.filter(lambda text: text.strip() != "")
 def _tables(draw):
     ids = draw(st.lists(IDS, min_size=1, max_size=8, unique=True))
     ends = st.sampled_from(ids)
-    return [(i, draw(TEXT), draw(TEXT)) for i in ids], draw(
-        st.lists(st.tuples(ends, ends, TEXT), min_size=1, max_size=8)
-    )
+    edges = draw(st.lists(st.tuples(ends, ends, TEXT), min_size=1, max_size=8))
+    return [(i, draw(TEXT), draw(TEXT)) for i in ids], edges
 
 
 def _csv(header, rows, line_end, bom, zipped) -> bytes:
@@ -245,9 +180,8 @@ def test_any_text_of_graphml_comes_back_as_it_was_written(tmp_path_factory, node
     edge = f"<edge source={quoteattr(ids[0])} target={quoteattr(ids[-1])}/>"
     path = tmp_path_factory.mktemp("any") / "g.graphml"
     path.write_text(f"<graphml><graph>{nodes}{edge}</graph></graphml>", encoding="utf-8")
-    assert [(node, kind) for node, _, kind in nodes_of(load_source("graphml", path=path))] == [
-        (i, i) for i in ids
-    ]
+    graph = load_source("graphml", path=path)
+    assert [(node, kind) for node, _, kind in nodes_of(graph)] == [(i, i) for i in ids]
 
 
 def test_a_name_with_a_long_run_of_accents_is_normalised_in_pieces_as_linear_time_needs(read):

@@ -14,9 +14,8 @@ from tests.plugins.batch_api.service import BatchService
 
 def test_a_batch_that_another_living_process_is_sending_is_not_lost(start: Start) -> None:
     sender, other = start(), start()
-    batch = sender._ledger.record(
-        Batch("name", (sender._ledger.key(requests(1)[0]),), "sending", time.time())
-    )
+    batch = Batch("name", (sender._ledger.key(requests(1)[0]),), "sending", time.time())
+    batch = sender._ledger.record(batch)
     other._ledger.read()
     assert other._ledger.is_being_sent(batch)
     sender.close()

@@ -210,16 +210,9 @@ def scripted(body: dict[str, Any]) -> str:
 
 
 def new_batch_run(folder: Path, service: BatchService, **more: int) -> Path:
-    engine = {
-        "kind": "openai_batch",
-        "model": "m",
-        "base_url": service.url,
-        "api_key_env": "TEST_KEY",
-        "structured": "json_schema",
-        "requests_per_batch": 6,
-        "gather_s": 0.2,
-        "poll_s": 0.2,
-    }
+    account = {"kind": "openai_batch", "model": "m", "base_url": service.url, "api_key_env": "TEST_KEY"}
+    pace = {"structured": "json_schema", "requests_per_batch": 6, "gather_s": 0.2, "poll_s": 0.2}
+    engine = account | pace
     runtime = {"shard_size": 6, "commit_every": 1, "lease": 5, **more}
     config = parse_config({"graph": {"source": "hpo"}, "engine": engine, "runtime": runtime}, "the test")
     return new_run(folder, config, anchors(12), {"seed": 1}).path
@@ -259,18 +252,16 @@ def test_a_run_killed_while_batches_are_out_goes_on_with_them_and_pays_once(tmp_
         run = new_batch_run(tmp_path / "run", service)
         service.held.clear()
         words = [sys.executable, "-m", "kgqa_hpc", "run", str(run), "--trust-config"]
-        process = subprocess.Popen(
-            words, env=environment(TEST_KEY=KEY), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-        )
+        silent = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+        process = subprocess.Popen(words, env=environment(TEST_KEY=KEY), **silent)
         try:
             wait_for(lambda: len(service.batches) == 2, "both shards to be sent")
         finally:
             end_tree(process)
         service.held.set()
         kgqa("run", run, "--trust-config", TEST_KEY=KEY)
-        asked = sum(
-            len(service.files[batch["input_file_id"]].splitlines()) for batch in service.batches.values()
-        )
+        files = (service.files[batch["input_file_id"]] for batch in service.batches.values())
+        asked = sum(len(file.splitlines()) for file in files)
     status = json.loads(kgqa("status", run, "--json").stdout)
     assert status["complete"]
     assert status["verdicts"]["accepted"] + status["verdicts"]["rejected"] > 0

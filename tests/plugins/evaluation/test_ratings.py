@@ -26,6 +26,7 @@ from kgqa_hpc.plugins.evaluation.records import records
 
 QUESTION, ANSWER, COMPLEXITY, SPECIFICITY, COMPLETENESS = CRITERIA
 PAIR = ["ID", "Question", "Answer"]
+
 on_one_folder = settings(
     max_examples=150,
     deadline=None,
@@ -37,6 +38,11 @@ def write(path: Path, header: list[str], rows: list[list[object]]) -> Path:
     with path.open("w", encoding="utf-8", newline="") as file:
         csv.writer(file).writerows([header, *rows])
     return path
+
+
+def ratings_of(folder: Path, rows: list[list[object]], *more: str) -> Ratings:
+    """The ratings of one table with these rows; `more` are further columns."""
+    return read_ratings([write(folder / "r.csv", [*PAIR, *CRITERIA, *more], rows)])
 
 
 def published() -> list[list[str]]:
@@ -92,7 +98,7 @@ def test_published_ratings_give_their_means_and_shares(tmp_path: Path, form) -> 
     ],
 )
 def test_rows_count_where_they_have_a_score(tmp_path: Path, rows, rated, not_rated, means) -> None:
-    document = analyse(read_ratings([write(tmp_path / "r.csv", [*PAIR, *CRITERIA], rows)]))
+    document = analyse(ratings_of(tmp_path, rows))
     assert (document["rated"], document["not_rated"], document["not_qualified"]) == (rated, not_rated, 0)
     assert list(document["all"].values()) == means
     assert document["answer"]["all"]["ratings"] == sum(all(row[k] for k in (4, 6, 7)) for row in rows)
@@ -108,8 +114,7 @@ def test_other_delimiters_a_byte_order_mark_and_own_criteria_are_read(tmp_path: 
 
 
 def test_a_shown_number_is_no_criterion_beside_the_published_ones(tmp_path: Path) -> None:
-    path = write(tmp_path / "r.csv", [*PAIR, *CRITERIA, "hops"], [["1", "q", "a", *"55432", 2]])
-    assert read_ratings([path]).criteria == CRITERIA
+    assert ratings_of(tmp_path, [["1", "q", "a", *"55432", 2]], "hops").criteria == CRITERIA
 
 
 @pytest.mark.parametrize(
@@ -118,10 +123,7 @@ def test_a_shown_number_is_no_criterion_beside_the_published_ones(tmp_path: Path
         (b"ID,Question,Answer,Clarity\n1,q,a,4\n1,q,a,5\n", "rated twice"),
         (f"ID,Question,Answer,{QUESTION}\n1,q,a,6\n".encode(), "line 2: '6' is no score"),
         (f"ID,Question,Answer,{QUESTION}\n1,q,a\n".encode(), "line 2: 3 cells"),
-        (
-            b"ID,Question,Answer,C\n%b9,q,a,6" % b"".join(b"%d,q,a,4\n" % k for k in range(9)),
-            "line 11: '6' is",
-        ),
+        (b"ID,Question,Answer,C\n%b9,q,a,6" % (b"%d,q,a,4\n" * 9 % (*range(9),)), "line 11: '6' is no score"),
         (b"ID,Question,Answer,Words\n1,q,a,fine\n", "no column holds scores"),
         (b"Question,Answer,Clarity\nq,a,4\n", "no column 'id'"),
         (b"ID,Question,Answer,Clarity,accepted\n1,q,a,4,maybe\n", "neither true nor false"),
@@ -159,18 +161,14 @@ def test_a_model_is_one_more_annotator_and_in_no_mean(tmp_path: Path) -> None:
     assert analyse(people, people)["agreement"][ANSWER]["judges"] == ["people", "people (model)"]
 
 
-def test_a_second_annotator_who_agrees_makes_no_interval_narrower(tmp_path: Path) -> None:
-    files = [wide(tmp_path / name, published()[:20]) for name in ("one.csv", "two.csv")]
-    one, both = (analyse(read_ratings(paths)) for paths in (files[:1], files))
-    means = [document["by_group"]["all"]["criteria"][ANSWER]["mean"] for document in (one, both)]
-    shares = [document["answer"]["all"]["share_3_minimum_interval"] for document in (one, both)]
-    assert (means[0], shares[0]) == (means[1], shares[1])
-
-
-def test_annotators_who_agree_make_no_comparison_surer_than_one_of_them(tmp_path: Path) -> None:
+def test_annotators_who_agree_make_no_interval_narrower_and_no_comparison_surer(tmp_path: Path) -> None:
     rows: list[list[object]] = [[i, "q", "a", *str(1 + i % 5) * 5, int(i % 7 > 2)] for i in range(20)]
     files = [write(tmp_path / name, [*PAIR, *CRITERIA, "accepted"], rows) for name in ("1.csv", "2.csv")]
     one, both = (analyse(read_ratings(paths)) for paths in (files[:1], files))
+    mean, bothes_mean = (document["by_group"]["all"]["criteria"][ANSWER]["mean"] for document in (one, both))
+    assert mean == bothes_mean
+    share, bothes_share = (document["answer"]["all"]["share_3_minimum_interval"] for document in (one, both))
+    assert share == bothes_share
     assert one["accepted_against_rejected"] == both["accepted_against_rejected"]
 
 
@@ -180,17 +178,15 @@ def test_a_key_tells_accepted_from_rejected_and_what_a_rating_stands_for(tmp_pat
     document = analyse(with_key(ratings, key))
     assert (document["accepted"][ANSWER], document["rejected"][ANSWER]) == (5.0, 1.0)
     assert document["by_group"]["all"]["weighted_mean"][ANSWER] == pytest.approx(4.6)
-    assert (
-        f"means of all accepted and rejected pairs, by weight: {QUESTION} 4.600, {ANSWER} 4.600,"
-        in render(document)
-    )
+    weighted = f"means of all accepted and rejected pairs, by weight: {QUESTION} 4.600, {ANSWER} 4.600,"
+    assert weighted in render(document)
     with pytest.raises(InputError, match="has no item '2'"):
         with_key(ratings, write(tmp_path / "k.csv", ["ID", "accepted"], [["1", "true"]]))
 
 
 def test_accepted_and_rejected_have_their_own_means_and_are_compared(tmp_path: Path) -> None:
     rows: list[list[object]] = [[i, "q", "a", *[5 if i < 20 else 2] * 5, int(i < 20)] for i in range(40)]
-    document = analyse(read_ratings([write(tmp_path / "r.csv", [*PAIR, *CRITERIA, "accepted"], rows)]))
+    document = analyse(ratings_of(tmp_path, rows, "accepted"))
     assert [document[name][ANSWER] for name in ("all", "accepted", "rejected")] == [3.5, 5, 2]
     comparisons = document["accepted_against_rejected"]
     assert comparisons["minimum of the answer"]["cliffs_delta"] == 1.0
@@ -206,7 +202,7 @@ def test_control_characters_of_an_annotator_do_not_reach_the_terminal(tmp_path: 
 def test_figures_are_written_and_the_same_again(tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
     rows: list[list[object]] = [[r[0], "q", "a", *r[1:], i % 2] for i, r in enumerate(published())]
-    ratings = read_ratings([write(tmp_path / "r.csv", [*PAIR, *CRITERIA, "accepted"], rows)])
+    ratings = ratings_of(tmp_path, rows, "accepted")
     first, again = (rating_figures(ratings, tmp_path / name) for name in ("one", "two"))
     assert [p.name for p in first] == ["boxplot.svg", "violins.svg", "answer_scores.svg"]
     assert [p.read_bytes() for p in first] == [p.read_bytes() for p in again]
@@ -217,11 +213,10 @@ def test_figures_count_the_ratings_that_they_show_and_need_one(tmp_path: Path) -
     pytest.importorskip("matplotlib")
     partly: list[list[object]] = [["1", "q", "a", *"54321", 1], ["2", "q", "a", 5, "", "", "", "", 0]]
     partly.append(["3", "q", "a", 5, 4, 3, 2, "", 1])
-    path = write(tmp_path / "r.csv", [*PAIR, *CRITERIA, "accepted"], partly)
-    assert b">accepted (n = 1)<" in rating_figures(read_ratings([path]), tmp_path)[2].read_bytes()
-    path = write(tmp_path / "r.csv", [*PAIR, *CRITERIA], [["1", "q", "a", *[""] * 5]])
+    figures = rating_figures(ratings_of(tmp_path, partly, "accepted"), tmp_path)
+    assert b">accepted (n = 1)<" in figures[2].read_bytes()
     with pytest.raises(InputError, match="no item is rated"):
-        rating_figures(read_ratings([path]), tmp_path)
+        rating_figures(ratings_of(tmp_path, [["1", "q", "a", *[""] * 5]]), tmp_path)
 
 
 @on_one_folder

@@ -132,27 +132,6 @@ def test_empty_texts_and_the_tools_own_separator_do_not_stop_meteor() -> None:
     assert cider[0] == 0
 
 
-@pytest.mark.parametrize(
-    ("given", "wanted", "message"),
-    [
-        ('{"id": 1, "text": "a"}', "", "holds no references"),
-        ('{"id": 2, "text": "a"}', '{"id": 1, "text": "a"}', "id '2' has no reference"),
-        ("", '{"id": 1, "text": "a"}', "1 references have no prediction"),
-        ('{"id": 1}', '{"id": 1, "text": "a"}', "line 1: no text"),
-        ('{"text": "a"}', '{"id": 1, "text": "a"}', "line 1: no id"),
-        ('{"id": 1, "text": "a"}\n{"id": "1", "text": "b"}', '{"id": 1, "text": "a"}', "line 2: id '1' was"),
-        ('["a"]', '{"id": 1, "text": "a"}', "not a JSON object"),
-    ],
-)
-def test_files_that_do_not_fit_are_refused_with_their_line(
-    tmp_path: Path, given: str, wanted: str, message: str
-) -> None:
-    (tmp_path / "p.jsonl").write_text(given, encoding="utf-8")
-    (tmp_path / "r.jsonl").write_text(wanted, encoding="utf-8")
-    with pytest.raises(InputError, match=message):
-        read_pairs(tmp_path / "p.jsonl", tmp_path / "r.jsonl")
-
-
 def test_missing_predictions_may_count_as_empty(tmp_path: Path) -> None:
     wanted = jsonl(tmp_path / "r.jsonl", [{"id": 1, "text": "a b"}, {"id": 2, "text": "a b"}])
     given = jsonl(tmp_path / "p.jsonl", [{"id": 1, "text": "a b"}])

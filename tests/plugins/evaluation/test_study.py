@@ -29,7 +29,7 @@ from kgqa_hpc.steps.step import Done, Retry
 from tests.by_path import load
 from tests.command import kgqa
 from tests.prompts.test_published import ANCHOR
-from tests.record_runs import chain_of
+from tests.record_runs import chain_of, config_of, jsonl, stop, written
 
 VARIANTS = ["p1_1", "p2_1", "p5"]
 SCORES = [
@@ -39,23 +39,23 @@ SCORES = [
 
 
 def write_config(folder: Path, number: int = 6, **more: object) -> Path:
-    names = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
-    with (folder / "records.jsonl").open("w") as file:
-        for n in range(number):
-            nodes = [{"id": f"n{n}{i}", "name": f"Node {names[n % 26]}{i}", "type": "Gene"} for i in range(3)]
-            edges = {"edges": [[0, 1], [1, 2]], "edge_labels": ["binds", "binds"]}
-            file.write(json.dumps({"id": f"r{n}", "group": "all", "nodes": nodes, **edges}) + "\n")
-    document = {
+    edges = {"edges": [[0, 1], [1, 2]], "edge_labels": ["binds", "binds"]}
+    nodes = (
+        [{"id": f"n{n}{i}", "name": f"Node {n}-{i}", "type": "Gene"} for i in range(3)] for n in range(number)
+    )
+    rows = ({"id": f"r{n}", "group": "all", "nodes": row, **edges} for n, row in enumerate(nodes))
+    jsonl(folder / "records.jsonl", rows)
+    sections = {
         "anchors": {"kind": "records", "from": "records.jsonl"},
         "engine": {"kind": "scripted", "accept": 0.5, "faults": {"garbage": 0.15}},
         "variants": {"prompt": VARIANTS},
-        "passes": [{"name": "main", "steps": ["generate", *SCORES]}],
         "runtime": {"shard_size": 8, "attempts": 1},
         **more,
     }
-    path = folder / "study.yaml"
-    path.write_text(json.dumps({key: value for key, value in document.items() if value is not None}))
-    return path
+    document = config_of("generate", *SCORES, **sections)
+    return written(
+        folder / "study.yaml", {key: value for key, value in document.items() if value is not None}
+    )
 
 
 @pytest.fixture(scope="module")
@@ -70,7 +70,7 @@ def test_every_anchor_is_done_once_with_every_variant_and_the_run_tells_it(done:
     assert document["anchors"] == 20
     for row in document["variants"]:
         assert sum(row["histogram"].values()) == 20
-        assert set(row["histogram"]) <= {"0", "1", "2"}
+        assert row["histogram"].keys() <= {"0", "1", "2"}
     assert json.loads((run / "dataset" / "accounting.json").read_text())["sampled"] == 60
     assert document["recommendation"] in (run / "study" / "study.md").read_text()
     assert json.loads((run / "study" / "study.json").read_text()) == json.loads(json.dumps(document))
@@ -129,12 +129,11 @@ def test_a_study_of_one_anchor_has_means_without_intervals(tmp_path: Path) -> No
     assert (tmp_path / "run" / "study" / "study.md").read_text().count(" | - | 0.00 | ") == 3
 
 
+ONLY_WRITTEN = [{"name": "main", "steps": ["generate"]}]
+
+
 @pytest.mark.parametrize(
-    ("wrong", "word"),
-    [
-        ({"variants": None}, "variants"),
-        ({"passes": [{"name": "main", "steps": ["generate"]}]}, "steps that score"),
-    ],
+    ("wrong", "word"), [({"variants": None}, "variants"), ({"passes": ONLY_WRITTEN}, "steps that score")]
 )
 def test_a_configuration_without_variants_or_scores_is_no_study(
     wrong: dict[str, Any], word: str, tmp_path: Path
@@ -148,11 +147,10 @@ def test_an_unreadable_score_counts_as_it_is_told_or_loses_the_item() -> None:
     plain = {"use": "score", "as": "plain", "prompt": "study_answers_question"}
     _, leak, sound, plain_step = chain_of("generate", *SCORES, plain)
     item = Item(ANCHOR, output={"question": "Which?", "answer": "That."})
-    assert isinstance(sound.take(item, Response("r", "nonsense", "stop"), 0), Done)
-    answer = Response("r", '{"justification": "no", "score": false}', "stop")
-    assert isinstance(leak.take(item, answer, 0), Done)
+    assert isinstance(sound.take(item, stop("nonsense"), 0), Done)
+    assert isinstance(leak.take(item, stop('{"justification": "no", "score": false}'), 0), Done)
     assert item.features == {"sound": 0.0, "leak": 1.0}
-    assert isinstance(plain_step.take(item, Response("r", "nonsense", "stop"), 0), Retry)
+    assert isinstance(plain_step.take(item, stop("nonsense"), 0), Retry)
     assert isinstance(sound.take(item, Response("r", "", "error", error="down"), 0), Retry)
 
 

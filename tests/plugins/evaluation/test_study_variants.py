@@ -1,13 +1,12 @@
 """Anything that can vary is a variant of a study: the model, how it samples, what it is shown, what it is asked of."""
 
-import json
 from pathlib import Path
 from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
 
-from kgqa_hpc.config import parse_config
+from kgqa_hpc.config import load_config, parse_config
 from kgqa_hpc.config.variants import changes
 from kgqa_hpc.dataset.explain import explain
 from kgqa_hpc.errors import ConfigError
@@ -20,6 +19,7 @@ from kgqa_hpc.steps.variants import with_variants
 from kgqa_hpc.store.shards import AnchorsFile
 from tests.project import write_graph
 from tests.prompts.test_published import ANCHOR
+from tests.record_runs import jsonl, written
 
 JUDGE = {"kind": "scripted", "model": "judge-1"}
 SCORES = [{"use": "score", "as": "sound", "prompt": "study_question_accurate", "unreadable": 0}]
@@ -39,8 +39,7 @@ def config_of(**sections: Any) -> dict[str, Any]:
 
 def do_study(folder: Path, **sections: Any) -> dict[str, Any]:
     write_graph(folder)
-    (folder / "study.yaml").write_text(json.dumps(config_of(**sections)), encoding="utf-8")
-    return study(folder / "study.yaml", folder / "run")
+    return study(written(folder / "study.yaml", config_of(**sections)), folder / "run")
 
 
 def requests(variants: dict[str, Any], **sections: Any) -> dict[str, Any]:
@@ -137,16 +136,13 @@ def test_kinds_of_a_study_make_one_family_and_a_single_kind_stays_itself() -> No
 
 
 def test_files_of_variants_lie_where_the_configuration_lies(tmp_path: Path) -> None:
-    from kgqa_hpc.config import load_config
-
-    for name in ("a", "b"):
-        (tmp_path / f"{name}.jsonl").write_text('{"id": "1", "question": "q?", "answer": "a."}\n')
-    variants = {"anchors.from": ["a.jsonl", "b.jsonl"]}
-    document = config_of(anchors={"kind": "records", "from": "a.jsonl"}, variants=variants)
-    (tmp_path / "study.yaml").write_text(json.dumps(document), encoding="utf-8")
-    found = load_config(tmp_path / "study.yaml").variant_configs()
+    names = ["a.jsonl", "b.jsonl"]
+    for name in names:
+        jsonl(tmp_path / name, [{"id": "1", "question": "q?", "answer": "a."}])
+    document = config_of(anchors={"kind": "records", "from": "a.jsonl"}, variants={"anchors.from": names})
+    found = load_config(written(tmp_path / "study.yaml", document)).variant_configs()
     sources = {name: one.anchors.source for name, one in found.items()}
-    assert sources == {name: str(tmp_path / name) for name in ("a.jsonl", "b.jsonl")}
+    assert sources == {name: str(tmp_path / name) for name in names}
 
 
 TOGETHER = [{"name": "all", "steps": ["generate", *SCORES]}]

@@ -7,14 +7,13 @@ from typing import Any
 
 import pytest
 
-from kgqa_hpc.errors import InputError
 from kgqa_hpc.plugins.evaluation.cli import grounding_counts
 from kgqa_hpc.plugins.evaluation.ratings import CRITERIA
 from kgqa_hpc.plugins.evaluation.score import ASPECTS
 from tests import command
 from tests.record_runs import jsonl
 
-J = [f"j_{aspect}" for aspect in ASPECTS]
+FEATURES = json.dumps({f"j_{aspect}": "x" for aspect in ASPECTS})
 COMPARED = "both accept 2, only the first 1, only the second 0"
 # Without a PATH there is no Java, which METEOR takes seconds to start.
 kgqa = partial(command.kgqa, PATH="")
@@ -81,19 +80,52 @@ def test_a_missing_file_is_exit_2_and_one_line(words: tuple[str, ...]) -> None:
     assert len(done.stderr.splitlines()) <= 2
 
 
+ONE = '{"id": 1, "text": "a"}'
+SHEET = "ID,Question,Answer"
+RATED = f"{SHEET},{CRITERIA[1]}\ni0,q,a,4\n"
+LABELS = '{"id": "a", "rule": "yes", "judge": "no", "third": "yes"}'
+
+
 @pytest.mark.parametrize(
-    ("words", "row", "message"),
+    ("words", "a", "b", "message"),
     [
-        ("panel FILE", {"verdicts": [1]}, "record 'a': verdicts is not an object"),
-        ("hallucination FILE FILE", {"verdicts": "yes"}, "record 'a': verdicts is not an object"),
-        ("score FILE FILE --judged FILE", {"features": [1]}, "record 'a': features is not an object"),
-        ("score FILE FILE --judged FILE", {"features": dict.fromkeys(J, "x")}, "scores none of these"),
-        ("grounding FILE", {"relevant_documents": "3"}, "no record has relevant_documents"),
+        ("panel A", '{"id": "a", "verdicts": [1]}', "", "record 'a': verdicts is not an object"),
+        ("panel A", '{"id": "1"}', "", "no record has a judge's vote"),
+        ("panel A --column rule", LABELS, "", "one column"),
+        ("panel A --column rule --column rule", LABELS, "", "one"),
+        ("panel A --column rule --column x", LABELS, "", "label in x"),
+        ("hallucination A A", '{"id": "a", "verdicts": "yes"}', "", "record 'a': verdicts is not an object"),
+        ("score A A --judged A", ONE[:-1] + ', "features": [1]}', "", "'1': features is not an object"),
+        ("score A A --judged A", ONE[:-1] + f', "features": {FEATURES}}}', "", "scores none of these"),
+        ("grounding A", '{"id": "a", "relevant_documents": "3"}', "", "no record has relevant_documents"),
+        ("score A B", ONE, "", "holds no references"),
+        ("score A B", '{"id": 2, "text": "a"}', ONE, "id '2' has no reference"),
+        ("score A B", "", ONE, "1 references have no prediction"),
+        ("score A B", '{"id": 1}', ONE, "line 1: no text"),
+        ("score A B", '{"text": "a"}', ONE, "line 1: no id"),
+        ("score A B", ONE + '\n{"id": "1", "text": "b"}', ONE, "line 2: id '1' was"),
+        ("score A B", '["a"]', ONE, "not a JSON object"),
+        ("human page A page.html", "ID,Question\n1,a\n", "", "no column 'answer'"),
+        ("human page A page.html", f"{SHEET}\n1,a,b\n1,c,d\n", "", "line 3: id '1'"),
+        ("human page A page.html", f"{SHEET}\n", "", "holds no items"),
+        ("calibrate A --judge B", RATED, '{"id": "x"}', "no record is one of the rated pairs"),
+        ("calibrate A --judge B", RATED, '{"id": "i0"}', "hold no verdicts"),
+        ("calibrate A --judge B", RATED, '{"id": "i0", "verdicts": [1]}', "verdicts is not an object"),
+        ("calibrate A --judge B", RATED, '{"question": "q"}', "line 1: no id"),
+        ("calibrate A --judge B", RATED, '{"id": "i0"}\n{"id"', "line 2: not JSON"),
+        ("calibrate A --judge B", RATED, '{"id": "i0", "verdicts": {"j": {"ok": true}}}', "rate more"),
     ],
 )
-def test_a_field_of_another_type_is_one_line(tmp_path: Path, words: str, row: dict, message: str) -> None:
-    file = jsonl(tmp_path / "rows.jsonl", [{"id": "a", "text": "one", **row}])
-    assert message in kgqa(*(file if word == "FILE" else word for word in words.split()), code=2).stderr
+def test_a_file_that_a_verb_cannot_use_is_one_line_and_nothing_is_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: str, a: str, b: str, message: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("A").write_text(a, encoding="utf-8")
+    Path("B").write_text(b, encoding="utf-8")
+    done = kgqa(*words.split(), code=2)
+    assert message in done.stderr
+    assert done.stdout == ""
+    assert {path.name for path in tmp_path.iterdir()} == {"A", "B"}
 
 
 # Pairs with 0, 1, … 10 relevant documents of ten (BioGraphletQA, Figure 7).
@@ -115,8 +147,6 @@ def test_grounding_gives_the_published_mean_and_share_and_passes_over_other_reco
     assert "50,000 pairs, 5.66 relevant documents each; 5.5% have none" in text
 
 
-def test_a_number_of_documents_that_no_pair_has_is_0_and_a_run_without_grounding_is_told() -> None:
+def test_a_number_of_documents_that_no_pair_has_is_0() -> None:
     rows = [{"relevant_documents": n} for n in (3, 0)]
     assert grounding_counts(rows, "the test")["relevant_documents"] == {"0": 1, "1": 0, "2": 0, "3": 1}
-    with pytest.raises(InputError, match="no record has relevant_documents"):
-        grounding_counts([{}], "the test")

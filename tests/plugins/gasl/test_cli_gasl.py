@@ -115,11 +115,8 @@ def test_a_run_and_its_tables_are_one_graph(tmp_path: Path, toy_files: Path) -> 
 
 def test_an_engine_answers_each_prompt(tmp_path: Path) -> None:
     settings = written(tmp_path, "engine: {kind: scripted}\n", "engine.yaml")
-    prompts = [
-        Prompt("PROCESS", "name it", "a", {"id": "a"}),
-        Prompt("CLASSIFY", "name it", "b", {"id": "b"}),
-        Prompt("GENERATE", "one sentence", "*", {"x": 1}, "report"),
-    ]
+    prompts = [Prompt(kind, "name it", "a", {"id": "a"}) for kind in ("PROCESS", "CLASSIFY")]
+    prompts.append(Prompt("GENERATE", "one sentence", "*", {"x": 1}, "report"))
     with asking(settings) as ask:
         answers = ask(prompts)
         assert all(isinstance(answer, str) and answer for answer in answers)

@@ -98,13 +98,3 @@ def test_a_pattern_that_would_backtrack_for_ever_takes_linear_time(graph_of: Gra
     begin = time.process_time()
     assert run('FIND nodes WITH name matches "(a+)+$" AS r', graph).variables["r"] == []
     assert time.process_time() - begin < 30
-
-
-def test_numbers_stay_exact_and_finite(run: Run) -> None:
-    result = run(
-        "SET n = 123456789012345678901234567890\nSET v = [1, 1e308, 0.1]; ADD_FIELD v FIELD: x = $n + 1\n"
-        "AGGREGATE v BY value WITH sum AS s"
-    )
-    assert result.variables["v"][0]["x"] == 123456789012345678901234567891
-    assert result.variables["s"] == 1e308
-    limited(run("SET v = [9e307, 9e307]; AGGREGATE v BY value WITH sum AS s"))

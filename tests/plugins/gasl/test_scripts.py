@@ -19,24 +19,14 @@ def template(name: str, script: str) -> dict[str, str]:
     return {"name": name, "script": script, "entity": "gene", "asks": "something"}
 
 
-def test_every_answer_is_what_the_script_gives_and_what_the_graph_holds() -> None:
+def test_every_answer_is_what_its_script_gives_when_it_is_run_again() -> None:
+    """That it is what the graph holds: tests/families/test_whole_graph.py."""
     graph = random_graph(3, 80, 300)
     anchors = draw(graph, "script", number=40, scripts=[template("count", COUNT), template("names", NAMES)])
     assert {anchor.group for anchor in anchors} == {"count", "names"}
-    own = from_run(graph, "")
-    hits = graph.edge_types.index("hits")
     for anchor in anchors:
-        script = parse(anchor.data["script"].encode())
-        result = execute(script, own)
+        result = execute(parse(anchor.data["script"].encode()), from_run(graph, ""))
         assert answers_of(result.variables["answer"]) == anchor.data["answers"]
-        me = int(anchor.nodes[0].id[1:])
-        if anchor.group == "count":
-            ends = set(graph.edge_target[(graph.edge_source == me) & (graph.edge_type == hits)].tolist())
-            assert anchor.data["answers"] == [str(len(ends - {me}))]
-        else:
-            rows, others = graph.csr()
-            names = {graph.names[other] for other in others[rows[me] : rows[me + 1]]}
-            assert set(anchor.data["answers"]) == names
 
 
 def test_a_script_that_cannot_be_read_is_refused_before_anything_is_drawn() -> None:

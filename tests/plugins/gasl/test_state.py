@@ -58,13 +58,8 @@ main()
 def files(toy_files: Path, tmp_path: Path) -> dict[str, Path]:
     (tmp_path / "script.gasl").write_text(SCRIPT, encoding="utf-8")
     (tmp_path / "answers.json").write_text(json.dumps(ANSWERS), encoding="utf-8")
-    return {
-        "script": tmp_path / "script.gasl",
-        "nodes": toy_files / "nodes.csv",
-        "edges": toy_files / "edges.csv",
-        "answers": tmp_path / "answers.json",
-        "state": tmp_path / "state.json",
-    }
+    files = {"script": tmp_path / "script.gasl"} | {n: toy_files / f"{n}.csv" for n in ("nodes", "edges")}
+    return files | {name: tmp_path / f"{name}.json" for name in ("answers", "state")}
 
 
 def run(files: dict[str, Path]) -> dict[str, Any]:

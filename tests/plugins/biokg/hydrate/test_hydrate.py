@@ -16,18 +16,12 @@ from kgqa_hpc.plugins.biokg.hydrate import cleaned, hydrate
 from kgqa_hpc.plugins.biokg.recipe import Rules, Space, load_recipe
 from kgqa_hpc.plugins.biokg.spaces import read_names
 
-COMPOUNDS = {
-    "table": "COMPOUND.tsv",
-    "names": [
-        {"space": "given"}, {"space": "pubchem", "column": "PUBCHEM"}, {"space": "drugbank", "column": "DRUGBANK"},
-    ],
-}  # fmt: skip
+PUBCHEM, DRUGBANK = ({"space": name, "column": name.upper()} for name in ("pubchem", "drugbank"))
+COMPOUNDS = {"table": "COMPOUND.tsv", "names": [{"space": "given"}, PUBCHEM, DRUGBANK]}
 SPACES = {
-    "pubchem": {
-        "table": "pubchem.tsv", "prefixes": ["CID"], "date": "2024-12-03", "licence": "public domain",
-    },
+    "pubchem": {"table": "pubchem.tsv", "prefixes": ["CID"], "date": "2024-12-03", "licence": "Public"},
     "drugbank": {"table": "drugbank.csv", "licence": "CC0 1.0"},
-}  # fmt: skip
+}
 OBO = "http://purl.obolibrary.org/obo/HP_"
 
 
@@ -106,12 +100,7 @@ def test_a_given_name_that_was_replaced_is_kept_beside_the_new_one(graph, tables
         ({"overlong": "keep"}, f"20\t{'x' * 30}\n", ["x" * 30], {"overlong": 0}),
         ({"overlong": "cut", "longest": 20}, f"20\t{'x' * 30}\n", ["x" * 19 + "…"], {"overlong": 1}),
         ({"overlong": "drop", "longest": 20}, f"20\t{'x' * 30}\n", [""], {"overlong": 1}),
-        (
-            {"duplicates": "add_id"},
-            "20\tsame\n30\tsame\n",
-            ["same (COMPOUND:2)", "same (COMPOUND:3)"],
-            {"duplicates": 2},
-        ),
+        ({"duplicates": "add_id"}, "20\ta\n30\ta\n", ["a (COMPOUND:2)", "a (COMPOUND:3)"], {"duplicates": 2}),
     ],
 )
 def test_overlong_and_shared_names_follow_the_rules_and_count(named, tables, rules, table, names, count):

@@ -52,17 +52,9 @@ def test_a_balanced_sample_holds_rare_topics_more_often(cleaned: Path) -> None:
 
 
 def test_questions_that_differ_in_the_replaced_name_alone_are_no_duplicates(tmp_path: Path) -> None:
-    names = ["CAT", "SOD1", "CAT"]
-    rows = [
-        {
-            "id": f"p{n}",
-            "question": "What does the protein do?",
-            "question_with_names": f"What does {name} do?",
-            "answer": "It binds.",
-        }
-        for n, name in enumerate(names)
-    ]
-    jsonl(tmp_path / "pairs.jsonl", rows)
+    fixed = {"question": "What does the protein do?", "answer": "It binds."}
+    asked = enumerate(f"What does {name} do?" for name in ("CAT", "SOD1", "CAT"))
+    jsonl(tmp_path / "pairs.jsonl", ({"id": f"p{n}", "question_with_names": q, **fixed} for n, q in asked))
     keep = {"use": "keep", "columns": ["question_with_names"]}
     run = made_run(tmp_path, config_of(keep, dataset={"z_score": None, "duplicates": {"exact": True}}))
     assert sorted(record["reason"] or "" for record in records(run)) == ["", "", "duplicate"]

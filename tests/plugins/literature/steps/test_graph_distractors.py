@@ -41,13 +41,9 @@ def pairs_of(folder: Path, unnamed: str = "") -> list[dict[str, Any]]:
     with (folder / "edges.csv").open() as file:
         ends = [(nodes[row["source_id"]], nodes[row["target_id"]]) for row in csv.DictReader(file)]
     return [
-        {
-            "id": f"{given['id']}-{answer['id']}",
-            "question": f"Which {answer['type']} is related to {given['name']}?",
-            "answer": f"It is {answer['name']}.",
-            "nodes": [given, answer],
-            "accepted": True,
-        }
+        {"id": f"{given['id']}-{answer['id']}", "nodes": [given, answer], "accepted": True}
+        | {"question": f"Which {answer['type']} is related to {given['name']}?"}
+        | {"answer": f"It is {answer['name']}."}
         for given, answer in ends[:60]
     ]
 
