@@ -66,6 +66,12 @@ WRONG = [
     ("passes", [{"name": "../a", "steps": ["generate"]}], ".0.name: must match"),
     ("passes", [{"name": "p" * 5000, "steps": ["generate"]}], ".0.name: must have at most 100 characters"),
     ("passes", [], ": must have at least 1 entries"),
+    (
+        "engine",
+        {"kind": "scripted", "faults": {"crush": 1}},
+        ".faults.crush: unknown key, did you mean crash?",
+    ),
+    ("engine", {"kind": "scripted", "faults": {"hang": 2}}, ".faults.hang: must be at most 1.0, not 2"),
     ("engine", None, ": is missing"),
 ]
 THEIRS = ("Input should", "valid string", "valid dictionary", "instance of", "[str]", ".str:", "Value error")

@@ -13,7 +13,7 @@ from kgqa_hpc.store.canonical import write_document
 from kgqa_hpc.store.cleanup import LITTER_AGE
 from kgqa_hpc.store.run_folder import RunFolder
 from kgqa_hpc.store.shards import write_result
-from tests.store.conftest import age, at_once, sections_of
+from tests.store.conftest import age, at_once
 
 Dict = dict[str, Any]
 
@@ -38,14 +38,6 @@ def test_creating_it_again_keeps_it_and_takes_over_what_may_change(run: RunFolde
     written = run.config_file.stat().st_ino
     RunFolder.create(run.path, config, run.manifest().sections)
     assert run.config_file.stat().st_ino == written
-
-
-def test_another_configuration_is_refused_and_changes_nothing(run: RunFolder, config: Dict) -> None:
-    before = run.config_file.read_bytes()
-    config["seed"] = 7
-    with pytest.raises(FingerprintMismatch, match=r"sampling.seed: 42 → 7"):
-        RunFolder.create(run.path, config, sections_of(config))
-    assert run.config_file.read_bytes() == before
 
 
 def test_an_empty_folder_becomes_a_run_a_full_one_not(tmp_path: Path, config: Dict, sections: Dict) -> None:

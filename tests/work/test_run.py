@@ -41,6 +41,7 @@ def test_a_run_makes_a_result_of_every_shard_and_leaves_the_status_of_a_complete
     assert now["items"] == {"total": 60, "ended": 60}
     assert sum(now["verdicts"].values()) == 60
     assert (now["verdicts"]["waiting"], now["workers"]["alive"], now["shards"]["in_work"]) == (0, 0, 0)
+    assert (finished.logs / "history.jsonl").exists()
     metrics = (finished.logs / "metrics.prom").read_text()
     assert 'verdict="waiting"} 0' in metrics
     assert 'kgqa_workers_alive{run="run"} 0' in metrics
