@@ -48,7 +48,6 @@ WRONG = [
     ("runtime.budget", {}, ": has no limit: money, tokens, items or hours"),
     ("runtime.budget", {"money": 5}, ".money: no engine has a price"),
     ("seed", -1, ": must be at least 0, not -1"),
-    ("anchor", {}, ": unknown key, did you mean anchors?"),
     ("graph", {"source": "csv"}, ".edges: is missing"),
     ("graph", {"source": "graphml"}, ".path: is missing"),
     ("graph", {"min_degree": 9, "max_degree": 3}, ": min_degree 9 is above max_degree 3"),
