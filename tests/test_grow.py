@@ -111,12 +111,11 @@ def test_a_judge_whose_server_is_not_there_changes_nothing_and_one_that_never_an
     add_pass(
         finished, {"name": "b", "engine": dead, "steps": [{"use": "judge", "prompt": "filter", "as": "b"}]}
     )
-    with (
-        mock.patch.object(RunFolder, "grow", side_effect=KeyboardInterrupt),
-        pytest.raises(KeyboardInterrupt),  # as if killed between the removal and the addition
-    ):
-        Run(finished).judge("filter", name="b", engine={"kind": "scripted", "accept": 0.5})
-    Run(finished).judge("filter", name="b", engine={"kind": "scripted", "accept": 0.5}).merge()
+    alive = {"kind": "scripted", "accept": 0.5}
+    killed = mock.patch.object(RunFolder, "grow", side_effect=KeyboardInterrupt)
+    with killed, pytest.raises(KeyboardInterrupt):  # between the removal and the addition
+        Run(finished).judge("filter", name="b", engine=alive)
+    Run(finished).judge("filter", name="b", engine=alive).merge()
     assert all(verdicts == ["b", "judge"] for _, verdicts in outcomes(finished).values())
 
 
@@ -150,10 +149,8 @@ def test_a_smaller_number_in_the_file_is_refused_unless_the_run_was_extended(fin
 
 
 def test_a_number_of_anchors_is_not_taken_for_one_of_each_shape(finished: Path) -> None:
-    assert (
-        "kind graphlet are counted by --per-shape N"
-        in kgqa("extend", finished, "--number", 20, code=2).stderr
-    )
+    refused = kgqa("extend", finished, "--number", 20, code=2).stderr
+    assert "kind graphlet are counted by --per-shape N" in refused
     assert RunFolder(finished).config()["anchors"]["per_shape"] == 4
 
 
