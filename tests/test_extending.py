@@ -27,8 +27,7 @@ def site(tmp_path: Path) -> Path:
 def films(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The same with a finished run, runs/films."""
     site = installed(tmp_path_factory.mktemp("films"))
-    done = kgqa(site, "all", "run.yaml", "runs/films")
-    assert done.returncode == 0, done.stderr
+    kgqa(site, "all", "run.yaml", "runs/films")
     return site
 
 
@@ -56,8 +55,10 @@ def python(site: Path, *words: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-def kgqa(site: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    return python(site, "-m", "kgqa_hpc", *words)
+def kgqa(site: Path, *words: str, code: int = 0) -> subprocess.CompletedProcess[str]:
+    done = python(site, "-m", "kgqa_hpc", *words)
+    assert done.returncode == code, done.stderr
+    return done
 
 
 def test_a_foreign_source_kind_step_engine_and_export_run_from_graph_to_export(films: Path) -> None:
@@ -74,14 +75,12 @@ def test_a_foreign_source_kind_step_engine_and_export_run_from_graph_to_export(f
         (site.parent / f"{name}.jsonl").write_text(json.dumps({"id": "1", "text": text}) + "\n")
     done = kgqa(site, "score", "given.jsonl", "wanted.jsonl", "--json")
     assert json.loads(done.stdout)["same_years"] == 1.0
-    done = kgqa(site, "export", "runs/films", "--to", "cards", "--out", "cards")
-    assert done.returncode == 0, done.stderr
+    kgqa(site, "export", "runs/films", "--to", "cards", "--out", "cards")
     assert "[1979]" in (site.parent / "cards/train.txt").read_text()
 
 
 def test_a_file_named_in_the_configuration_needs_no_package(site: Path) -> None:
-    done = kgqa(site, "all", "steps.yaml", "runs/words")
-    assert done.returncode == 0, done.stderr
+    kgqa(site, "all", "steps.yaml", "runs/words")
     records = records_of(site.parent / "runs/words/dataset")
     assert all(record["words"] > 2 for record in records)
     assert len(records) == 3
@@ -107,8 +106,7 @@ def test_doctor_lists_every_entry_and_the_package_it_comes_from(site: Path) -> N
 def test_a_wrong_key_of_a_foreign_entry_is_told_with_the_nearest_one(site: Path) -> None:
     config = site.parent / "run.yaml"
     config.write_text(config.read_text().replace("number: 3", "numbr: 3").replace("year: 1979", "yaer: 1979"))
-    done = kgqa(site, "init", "run.yaml", "runs/wrong")
-    assert done.returncode == 2
+    done = kgqa(site, "init", "run.yaml", "runs/wrong", code=2)
     assert "anchors.numbr: unknown key, did you mean number?" in done.stderr
     assert "engine.yaer: unknown key, did you mean year?" in done.stderr
     assert not (site.parent / "runs/wrong").exists()
@@ -116,8 +114,7 @@ def test_a_wrong_key_of_a_foreign_entry_is_told_with_the_nearest_one(site: Path)
 
 def test_a_file_of_a_foreign_source_that_is_wrong_is_one_clear_line(site: Path) -> None:
     (site.parent / "films.txt").write_text("Stanley Kubrick | 2001\nnobody\n")
-    done = kgqa(site, "all", "run.yaml", "runs/films")
-    assert done.returncode == 2
+    done = kgqa(site, "all", "run.yaml", "runs/films", code=2)
     assert "films.txt line 2: is not director | film" in done.stderr
 
 
@@ -133,13 +130,9 @@ def test_a_run_knows_the_packages_of_its_entries(films: Path, tmp_path: Path) ->
         "| steps.years | film-kgqa 1.0 source" in (site.parent / "runs/films/dataset/README.md").read_text()
     )
     (site / "film_kgqa" / "years.py").write_text((site / "film_kgqa" / "years.py").read_text() + "\n")
-    for words in (("run", "runs/films"), ("merge", "runs/films")):
-        done = kgqa(site, *words)
-        assert done.returncode == 2
-        assert "entries.steps.years.source" in done.stderr
-    away = site.with_name("away")
-    site.rename(away)
-    done = kgqa(site, "merge", "runs/films")
-    assert done.returncode == 2
+    for verb in ("run", "merge"):
+        assert "entries.steps.years.source" in kgqa(site, verb, "runs/films", code=2).stderr
+    site.rename(site.with_name("away"))
+    done = kgqa(site, "merge", "runs/films", code=2)
     assert "step years: film-kgqa==1.0 is not installed here" in done.stderr
     assert "pip install film-kgqa==1.0" in done.stderr

@@ -16,6 +16,7 @@ from tests.project import edit
 from tests.servers import QuietHandler, serving
 
 PAGE = Path(__file__).parents[1] / "docs/tutorial/1-own-graph.md"
+SCRIPTED = "{kind: scripted, accept: 0.8}"  # the engine of geo.yaml
 FILES = re.compile(r"cat > (\S+) <<'END'\n(.*?)^END$", re.MULTILINE | re.DOTALL)
 
 
@@ -138,9 +139,7 @@ def test_one_sentence_for_both_directions_has_all_answers_of_a_symmetric_relatio
         ("Which city is near Vienna?", ["Bratislava", "Budapest"]),
     ]
     edit("facts.yaml", "[near_to]\n  min", "[near]\n  min")
-    assert "graph.symmetric_edge_types: the graph has no edge type 'near'" in refusal(
-        "all", "facts.yaml", "other"
-    )
+    assert "symmetric_edge_types: the graph has no edge type 'near'" in refusal("all", "facts.yaml", "other")
 
 
 def test_a_judge_with_the_name_of_a_step_is_told_to_take_another(own: Path) -> None:
@@ -193,10 +192,8 @@ def test_an_export_of_the_graph_is_not_written_over_the_files_that_it_was_read_f
 
 def test_page_and_card_of_a_rehearsal_say_that_its_texts_are_made_up(own: Path) -> None:
     kgqa("all", "geo.yaml", "geo")
-    assert (
-        "by the scripted engine: made-up texts and verdicts of a rehearsal"
-        in Path("geo/dataset/README.md").read_text()
-    )
+    made_up = "by the scripted engine: made-up texts and verdicts of a rehearsal"
+    assert made_up in Path("geo/dataset/README.md").read_text()
     assert "A rehearsal: the scripted engine made up" in Path("geo/report/index.html").read_text()
     kgqa("all", "facts.yaml", "facts")
     assert "worded without a language model" in Path("facts/dataset/README.md").read_text()
@@ -212,13 +209,10 @@ def test_a_preview_tells_short_times_in_seconds_or_minutes(own: Path) -> None:
 def test_the_words_of_a_function_that_fails_are_told_by_preview_and_run(
     own: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    Path("failing.py").write_text(
-        "def answer(messages, schema, seed):\n    raise RuntimeError('no such account')\n"
-    )
-    edit("geo.yaml", "{kind: scripted, accept: 0.8}", '{kind: function, call: "failing:answer"}')
-    edit(
-        "geo.yaml", "per_shape: 5, shapes: [1, 2, 3, 4, 5]", "per_shape: 2, shapes: [1, 2]"
-    )  # too few to stop at
+    code = "def answer(messages, schema, seed):\n    raise RuntimeError('no such account')\n"
+    Path("failing.py").write_text(code)
+    edit("geo.yaml", SCRIPTED, '{kind: function, call: "failing:answer"}')
+    edit("geo.yaml", "5, shapes: [1, 2, 3, 4, 5]", "2, shapes: [1, 2]")  # too few to stop at
     assert "    < RuntimeError: no such account" in kgqa("preview", "geo.yaml", "-n", "1").stdout
     caplog.clear()
     kgqa("all", "geo.yaml", "geo")
@@ -256,9 +250,6 @@ def test_a_table_that_cannot_be_read_has_a_cure(own: Path, content: bytes, words
     assert words in refusal("import", "run")
 
 
-SCRIPTED = "{kind: scripted, accept: 0.8}"
-
-
 def endpoint(url: str) -> None:
     edit("geo.yaml", SCRIPTED, f"{{kind: openai, base_url: '{url}', model: m}}")
 
@@ -266,22 +257,17 @@ def endpoint(url: str) -> None:
 def test_a_wrong_address_is_refused_soon_with_the_other_one_or_what_to_check(own: Path) -> None:
     endpoint("http://no-such-host.invalid/v1")
     assert "check the name of the host" in refusal("preview", "geo.yaml", "-n", "1")
-    edit("geo.yaml", "{kind: openai, base_url: 'http://no-such-host.invalid/v1', model: m}", SCRIPTED)
     with serving(QuietHandler) as url:  # without TLS
-        endpoint(url.replace("http:", "https:"))
+        edit("geo.yaml", "http://no-such-host.invalid/v1", url.replace("http:", "https:"))
         said = refusal("preview", "geo.yaml", "-n", "1")
     assert f"try {url}" in said
     assert "trying for 5 s" in said  # in place of 30 s for a server that may still start
 
 
 def test_a_certificate_that_nobody_trusts_is_told_without_advice_to_send_the_key_in_clear(own: Path) -> None:
-    words = (
-        "req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=localhost -addext subjectAltName=IP:127.0.0.1"
-    )
-    made = subprocess.run(
-        ["openssl", *words.split(), "-keyout", "key.pem", "-out", "cert.pem"], capture_output=True
-    )
-    assert made.returncode == 0, made.stderr
+    name = "-subj /CN=localhost -addext subjectAltName=IP:127.0.0.1 -keyout key.pem -out cert.pem"
+    words = ["openssl", *f"req -x509 -newkey rsa:2048 -nodes -days 2 {name}".split()]
+    subprocess.run(words, capture_output=True, check=True)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain("cert.pem", "key.pem")
     with serving(QuietHandler, context) as url:

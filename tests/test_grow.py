@@ -6,13 +6,12 @@ import shutil
 import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 from unittest import mock
 
 import pytest
-import yaml
 
 from kgqa_hpc import stages
-from kgqa_hpc.config import load_config
 from kgqa_hpc.errors import EngineConfigError, FingerprintMismatch, InputError, StoppedEarly
 from kgqa_hpc.run import Run
 from kgqa_hpc.runs import add_pass, change_dataset, open_for_work, open_run
@@ -76,27 +75,16 @@ def test_the_rule_of_the_panel_may_change_without_asking_anybody_again(finished:
     add_pass(finished, {"name": "c", "steps": [{"use": "judge", "as": "c"}]})
     run_command(finished)
     before = work_of(finished)
-    accepted = {}
-    weighted = "{rule: weighted, weights: {judge: 3, b: 1, c: 1}}"  # the first outweighs the others
-    rules = (
-        "{rule: all}",
-        "{rule: majority}",
-        "{rule: at_least, at_least: 1}",
-        "{judges: [judge]}",
-        weighted,
-    )
-    for rule in rules:
-        text = (finished / "config.yaml").read_text()
-        config = load_config(finished / "config.yaml").plain()
-        config["dataset"]["decide"] = yaml.safe_load(rule)
-        (finished / "config.yaml").write_text(json.dumps(config))
-        accepted[rule] = stages.merge(finished).total.accepted
-        (finished / "config.yaml").write_text(text)
+
+    def accepted(**rule: Any) -> int:
+        return int(Run(finished).merge(decide=rule).total.accepted)
+
+    every, most, one = accepted(rule="all"), accepted(rule="majority"), accepted(rule="at_least", at_least=1)
+    first = accepted(judges=["judge"])
+    assert every < most < one
+    assert every <= first <= one
+    assert accepted(rule="weighted", weights={"judge": 3, "b": 1, "c": 1}) == first, "it outweighs the others"
     assert work_of(finished) == before
-    by_rule = list(accepted.values())
-    assert by_rule[0] < by_rule[1] < by_rule[2]
-    assert by_rule[0] <= by_rule[3] <= by_rule[2]
-    assert by_rule[4] == by_rule[3]
 
 
 def test_the_same_pass_twice_is_the_same_as_once_and_another_of_that_name_is_refused(finished: Path) -> None:
@@ -123,12 +111,11 @@ def test_a_judge_whose_server_is_not_there_changes_nothing_and_one_that_never_an
     add_pass(
         finished, {"name": "b", "engine": dead, "steps": [{"use": "judge", "prompt": "filter", "as": "b"}]}
     )
-    with (
-        mock.patch.object(RunFolder, "grow", side_effect=KeyboardInterrupt),
-        pytest.raises(KeyboardInterrupt),  # as if killed between the removal and the addition
-    ):
-        Run(finished).judge("filter", name="b", engine={"kind": "scripted", "accept": 0.5})
-    Run(finished).judge("filter", name="b", engine={"kind": "scripted", "accept": 0.5}).merge()
+    alive = {"kind": "scripted", "accept": 0.5}
+    killed = mock.patch.object(RunFolder, "grow", side_effect=KeyboardInterrupt)
+    with killed, pytest.raises(KeyboardInterrupt):  # between the removal and the addition
+        Run(finished).judge("filter", name="b", engine=alive)
+    Run(finished).judge("filter", name="b", engine=alive).merge()
     assert all(verdicts == ["b", "judge"] for _, verdicts in outcomes(finished).values())
 
 
@@ -162,10 +149,8 @@ def test_a_smaller_number_in_the_file_is_refused_unless_the_run_was_extended(fin
 
 
 def test_a_number_of_anchors_is_not_taken_for_one_of_each_shape(finished: Path) -> None:
-    assert (
-        "kind graphlet are counted by --per-shape N"
-        in kgqa("extend", finished, "--number", 20, code=2).stderr
-    )
+    refused = kgqa("extend", finished, "--number", 20, code=2).stderr
+    assert "kind graphlet are counted by --per-shape N" in refused
     assert RunFolder(finished).config()["anchors"]["per_shape"] == 4
 
 

@@ -219,15 +219,6 @@ class Films:
 
     def read(self, settings):
         BODY
-
-
-class Cards:
-    """Cards."""
-
-    name = "cards"
-
-    def write(self, source, folder):
-        raise LookupError("no card")
 '''
 
 
@@ -240,16 +231,14 @@ class Cards:
 )
 def test_a_source_that_reads_no_graph_is_one_line_with_its_file(folder: Path, body: str, words: str) -> None:
     (folder / "my_steps.py").write_text(SOURCE.replace("BODY", body))
-    text = CONFIG.replace("{source: csv, nodes: nodes.csv, edges: edges.csv}", "{source: films}")
-    (folder / "run.yaml").write_text(
-        text.replace("{kind: echo", "{kind: scripted}\n#").replace(", length]", "]")
-    )
+    config = "plugins: [my_steps.py]\ngraph: {source: films}\nengine: {kind: scripted}\n"
+    (folder / "run.yaml").write_text(config)
     assert words in kgqa("all", folder / "run.yaml", folder / "run", code=2).stderr
 
 
 def test_an_export_that_fails_is_one_line_with_its_file(folder: Path) -> None:
-    edit(folder / "my_steps.py", "import json", f"{SOURCE.replace('BODY', 'pass')}\nimport json")
+    edit(folder / "my_steps.py", 'source.records("train")', "nowhere")
     kgqa("all", folder / "run.yaml", folder / "run")
-    refused = kgqa("export", folder / "run", "--to", "cards", "--out", folder / "out", code=2).stderr
-    assert "export format cards of my_steps.py failed: LookupError: no card" in refused
+    refused = kgqa("export", folder / "run", "--to", "one-liners", "--out", folder / "out", code=2).stderr
+    assert "export format one-liners of my_steps.py failed: NameError: name 'nowhere'" in refused
     assert not (folder / "out").exists()

@@ -5,13 +5,12 @@ from typing import Any
 
 import pytest
 import yaml
-from typer.testing import CliRunner
 
-from kgqa_hpc.cli import app
 from kgqa_hpc.dataset.explain import explain
 from kgqa_hpc.errors import InputError
 from kgqa_hpc.store.run_folder import RunFolder
 from kgqa_hpc.trials.replay import render, replay
+from tests.command import kgqa
 from tests.dataset.conftest import contents, records_of
 from tests.project import write_tables
 from tests.record_runs import made_run
@@ -71,12 +70,11 @@ def test_another_engine_is_named_and_its_answers_are_set_against_the_recorded(ru
     changed["engine"] |= {"accept": 1.0, "faults": {}}
     try:
         run.config_file.write_text(yaml.safe_dump(changed))
-        done = CliRunner().invoke(app, ["replay", str(run.path), judged(run)])
+        told = kgqa("replay", run.path, judged(run)).stdout
     finally:
         run.config_file.write_text(text)
-    assert done.exit_code == 0, done.output
-    assert "another answer" in done.output
-    assert '+ "sufficient": true' in done.output
+    assert "another answer" in told
+    assert '+ "sufficient": true' in told
 
 
 def test_what_cannot_be_asked_again_is_refused(run: RunFolder, tmp_path: Path) -> None:

@@ -34,13 +34,6 @@ def test_every_engine_says_how_its_settings_are_treated(kind: str) -> None:
     assert parse_engine(settings.model_dump(mode="json")) == settings
 
 
-def test_errors_keep_their_place_and_name_the_nearest_key() -> None:
-    words = words_of({"kind": "scripted", "faults": {"crush": 1, "hang": 2}})
-    assert words.keys() == {"faults.crush", "faults.hang"}
-    assert "did you mean crash?" in words["faults.crush"]
-    assert "must be at most 1.0" in words["faults.hang"]
-
-
 @pytest.mark.parametrize("value", ["sk-live-123456", "my key", "key\n", "OPENAI-KEY", "", "abc", "A" * 80])
 def test_only_the_name_of_a_variable_is_taken_for_a_key_and_nothing_is_repeated(value: str) -> None:
     words = words_of({"kind": "openai", "model": "m", "api_key_env": value})["api_key_env"]

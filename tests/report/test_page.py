@@ -18,7 +18,7 @@ from kgqa_hpc.errors import AccountingError, InputError
 from kgqa_hpc.report.findings import read_findings
 from kgqa_hpc.report.page import _ranks, write_report
 from kgqa_hpc.store.run_folder import RunFolder
-from tests.dataset.conftest import edit_counts, edit_records, records_of, seal
+from tests.dataset.conftest import edit_counts, edit_records, seal
 from tests.runs import synthetic
 
 VOID = {"meta", "img", "br", "input"}
@@ -94,23 +94,12 @@ def page(run: Any) -> Page:
     return shown(run)
 
 
-def test_the_page_nests_and_shows_the_numbers_of_the_accounting(run: Any, page: Page) -> None:
+def test_the_page_nests_and_the_same_dataset_gives_the_same_page(run: Any, page: Page) -> None:
+    """tests/golden holds its words."""
     assert Path(run.folder.report / "index.html").is_file()
-    assert "60 sampled = 34 accepted + 12 rejected + 9 invalid + 5 failed" in page.words
     # Wilson's interval of 34 of 46, by hand: 0.597 to 0.844
     assert "34 of 46 decided pairs accepted: 73.9 % (95 % interval 59.7 % to 84.4 %)" in page.words
-    assert "judge: invalid question" in page.words
-    assert "scripted-1" in page.words
-    limits = json.loads((run.folder.dataset / "accounting.json").read_text())["lengths"]["answer"]
-    assert f"answers of {limits['minimum']} to {limits['maximum']} characters" in page.words
-    assert page.source == shown(run).source, "the same dataset gives the same page"
-
-
-def test_every_group_the_kind_knows_is_shown_absent_ones_too(page: Page) -> None:
-    assert "shape 1 path-3" in page.words
-    assert "5,000" in page.words
-    for number in range(4, 30):
-        assert re.search(rf"shape {number} [^ ].* (none drawn|absent from the graph)", page.words)
+    assert page.source == shown(run).source
 
 
 def test_the_page_loads_nothing_and_runs_only_its_own_script(page: Page) -> None:
@@ -129,18 +118,6 @@ def test_the_page_loads_nothing_and_runs_only_its_own_script(page: Page) -> None
 def test_every_figure_has_a_text_alternative(page: Page) -> None:
     figures = re.findall(r'<svg class="figure"[^>]*role="img"><title>([^<]+)</title>', page.source)
     assert len(figures) == page.source.count('class="figure"') == 7 + 29
-
-
-def test_the_reconstructed_graph_is_that_of_the_accepted_pairs(run: Any, page: Page) -> None:
-    records = records_of(run.folder.dataset)
-    nodes = {node["id"] for record in records for node in record["nodes"]}
-    links = {
-        frozenset(record["nodes"][end]["id"] for end in edge)
-        for record in records
-        for edge in record["edges"]
-    }
-    assert f"{len(nodes):,} nodes of the graph are in at least one accepted question" in page.words
-    assert f"cover a graph of these and {len(links):,} pairs of joined nodes" in page.words
 
 
 def test_the_correlation_of_ranks_is_scipys_and_none_without_variation() -> None:
@@ -199,10 +176,8 @@ def test_a_partial_merge_says_so(make_run: Any) -> None:
     assert "52 waiting" in page.words
 
 
-def test_without_an_accepted_pair_there_is_a_report_and_without_a_dataset_none(make_run: Any) -> None:
+def test_without_an_accepted_pair_there_is_a_report(make_run: Any) -> None:
     run = make_run(items=1, shard_size=1, dataset={"z_score": None})
-    with pytest.raises(InputError, match="no dataset yet"):
-        write_report(run.folder)
     run.merge()
     (run.folder.dataset / "accepted.jsonl").write_text("")
     seal(run.folder.dataset)

@@ -20,12 +20,6 @@ from tests.runs import make_run
 from tests.status.conftest import checked, done, look, rows, state, write_rows
 
 
-def test_before_the_shards_are_cut_nothing_is_done(tmp_path: Path) -> None:
-    now = survey(make_run(tmp_path / "run", 5).path)
-    assert not now["complete"]
-    assert "kgqa run cuts them" in render(now)
-
-
 def test_shards_items_and_verdicts_are_counted_from_the_results(run: RunFolder) -> None:
     done(run, "shard-000000", "shard-000003")
     done(run, "shard-000001", verdict="rejected")

@@ -2,7 +2,6 @@
 
 import copy
 import shutil
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -11,77 +10,67 @@ import pytest
 from kgqa_hpc.config import parse_config
 from kgqa_hpc.engines import operational
 from kgqa_hpc.errors import CorruptFile, FingerprintMismatch, InputError
-from kgqa_hpc.runs import fingerprint as fingerprint_of
+from kgqa_hpc.prompts.files import shipped_prompts
+from kgqa_hpc.runs import fingerprint
 from kgqa_hpc.status.snapshot import survey
-from kgqa_hpc.store import fingerprint as module
 from kgqa_hpc.store.fingerprint import anchors_origin, keeps_own, pass_digest, require_same
+from kgqa_hpc.store.fingerprint import fingerprint as sections_of
 from kgqa_hpc.store.partition import partition
 from kgqa_hpc.store.queue import sweep
 from kgqa_hpc.store.run_folder import RunFolder
 from kgqa_hpc.store.shards import read_result, write_anchors, write_result
 from tests.store.conftest import anchor
 
-Dict = dict[str, Any]
-PROMPTS = {"p5": "aa", "filter": "bb"}
-
-
-def fingerprint(config: Dict, prompts: dict[str, str]) -> dict[str, Dict]:
-    return module.fingerprint(config, prompts, operational)
-
-
-CHANGES: dict[bool, list[Callable[[Dict], Any]]] = {  # whether they change an answer
-    True: [
-        lambda c: c.update(seed=7),
-        lambda c: c["graph"].update(min_degree=4),
-        lambda c: c["graph"].update(nodes="/data/other.csv"),
-        lambda c: c["anchors"].update(per_shape=7),
-        lambda c: c["prompts"].update(edge_types=False),
-        lambda c: c["engine"].update(model="another"),
-        lambda c: c["engine"]["faults"].update(garbage=0.5),
-        lambda c: c["passes"][0].update(steps=[{"use": "generate", "as": "generate", "prompt": "p5"}]),
-        lambda c: c["passes"][0].update(engine={"kind": "cpu", "model": None}),
-    ],
-    False: [
-        lambda c: c["runtime"].update(shard_size=7, window=3),
-        lambda c: c["dataset"].update(z_score=2.0),
-        lambda c: c["prompts"].update(folder="/home/me/prompts"),
-        lambda c: c["engine"]["latency"].update(batch=7),
-        lambda c: c["passes"][0].update(engine=copy.deepcopy(c["engine"])),
-    ],
+BASE: dict[str, Any] = {
+    "seed": 1,
+    "graph": {"source": "csv", "nodes": "/home/a/nodes.csv", "edges": "/home/a/edges.csv"},
+    "anchors": {"per_shape": 10},
+    "engine": {"kind": "scripted", "model": "large"},
+    "passes": [{"name": "draft", "steps": ["generate"]}, {"name": "check", "steps": ["judge"]}],
 }
+GRAPH, ENGINE, (DRAFT, CHECK) = BASE["graph"], BASE["engine"], BASE["passes"]
+MOVED = {"nodes": "/scratch/nodes.csv", "edges": "/scratch/edges.csv"}
+# What is changed, whether that changes the fingerprint, and the passes whose digest it changes.
+CHANGES: list[tuple[dict[str, Any], bool, str]] = [
+    ({"runtime": {"shard_size": 7, "window": 3}}, False, ""),
+    ({"dataset": {"z_score": None}}, False, ""),
+    ({"prompts": {"folder": str(shipped_prompts())}}, False, ""),
+    ({"graph": {**GRAPH, **MOVED}}, False, ""),
+    ({"engine": {**ENGINE, "latency": {"batch": 7}}}, False, ""),
+    ({"passes": [{**DRAFT, "engine": ENGINE}, CHECK]}, False, ""),
+    ({"anchors": {"per_shape": 99}}, True, ""),
+    ({"passes": [DRAFT, {**CHECK, "engine": {"kind": "cpu"}}]}, True, "check"),
+    ({"passes": [{**DRAFT, "engine": {"kind": "cpu"}}, CHECK]}, True, "draft check"),
+    ({"passes": [{"name": "draft", "steps": [{"use": "generate", "prompt": "p1_1"}]}, CHECK]}, True, "draft check"),
+    ({"seed": 2}, True, "draft check"),
+    ({"graph": {**GRAPH, "min_degree": 4}}, True, "draft check"),
+    ({"graph": {**GRAPH, "nodes": "/home/a/other.csv"}}, True, "draft check"),
+    ({"engine": {**ENGINE, "model": "cheap"}}, True, "draft check"),
+    ({"engine": {**ENGINE, "faults": {"garbage": 0.5}}}, True, "draft check"),
+    ({"prompts": {"generate": "p1_1"}}, True, "draft check"),
+    ({"prompts": {"edge_types": True}}, True, "draft check"),
+]  # fmt: skip
 
 
-@pytest.mark.parametrize(("counts", "change"), [(counts, c) for counts in CHANGES for c in CHANGES[counts]])
-def test_what_changes_an_answer_changes_the_fingerprint_and_what_moves_or_paces_the_work_does_not(
-    config: Dict, counts: bool, change: Callable[[Dict], Any]
+def sections(**changed: Any) -> dict[str, dict[str, Any]]:
+    return fingerprint(parse_config({**copy.deepcopy(BASE), **changed}, "the test"))
+
+
+@pytest.mark.parametrize(("changed", "counts", "passes"), CHANGES)
+def test_what_changes_an_answer_changes_the_fingerprint_its_pass_and_those_behind_it_and_nothing_else_does(
+    changed: dict[str, Any], counts: bool, passes: str
 ) -> None:
-    other = copy.deepcopy(config)
-    change(other)
-    assert (fingerprint(other, PROMPTS) != fingerprint(config, PROMPTS)) is counts
+    before, after = sections(), sections(**changed)
+    assert (after != before) is counts
+    assert pass_digest(sections(passes=[DRAFT]), "draft") == pass_digest(before, "draft")
+    names = ("draft", "check")
+    assert [name for name in names if pass_digest(after, name) != pass_digest(before, name)] == passes.split()
 
 
-def test_a_prompts_text_counts(config: Dict) -> None:
-    assert fingerprint(config, {**PROMPTS, "p5": "cc"}) != fingerprint(config, PROMPTS)
-
-
-def test_the_same_files_elsewhere_are_the_same() -> None:
-    graph = {"source": "csv", "nodes": "/home/a/nodes.csv", "edges": "/home/a/edges.csv"}
-    moved = {"source": "csv", "nodes": "/scratch/nodes.csv", "edges": "/scratch/edges.csv"}
-    one, other = (
-        parse_config({"graph": where, "engine": {"kind": "scripted"}}, "t").model_dump(mode="json")
-        for where in (graph, moved)
-    )
-    assert fingerprint(one, {}) == fingerprint(other, {})
-
-
-@pytest.mark.parametrize("engine", ["cpu", "openai", "lmdeploy"])
-def test_operational_settings_are_real_settings_and_left_out(engine: str) -> None:
-    model = None if engine == "cpu" else "m"
-    parsed = parse_config({"engine": {"kind": engine, "model": model}}, "t")
-    assert operational(engine) <= type(parsed.engine).model_fields.keys()
-    config = parsed.model_dump(mode="json")
-    recorded = fingerprint(config, {})["passes"]["values"]["main"]["engine"]
-    assert recorded.keys() == config["engine"].keys() - operational(engine)
+def test_a_prompts_text_counts_and_not_only_its_name(config: dict[str, Any]) -> None:
+    one, other = (sections_of(config, {"p5": text}, operational) for text in ("aa", "cc"))
+    assert one != other
+    assert pass_digest(one, "main") != pass_digest(other, "main")
 
 
 def test_the_message_names_each_changed_key_old_and_new_and_the_cure() -> None:
@@ -107,23 +96,10 @@ def test_a_setting_that_came_with_a_later_version_and_is_not_set_changes_nothing
         require_same("runs/x", {"sampling": {"seed": 1}}, {"sampling": {"seed": 1, "spread": "types"}}, "")
 
 
-BASE: dict[str, Any] = {
-    "seed": 1,
-    "graph": {"source": "hpo"},
-    "anchors": {"per_shape": 10},
-    "engine": {"kind": "scripted", "model": "large"},
-    "passes": [{"name": "draft", "steps": ["generate"]}, {"name": "check", "steps": ["judge"]}],
-}
-
-
-def sections(**changed: Any) -> dict[str, dict[str, Any]]:
-    return fingerprint_of(parse_config({**copy.deepcopy(BASE), **changed}, "the test"))
-
-
 def make(folder: Path, **changed: Any) -> RunFolder:
     """A run of which every shard of the first pass is done."""
     config = parse_config({**copy.deepcopy(BASE), **changed}, "the test")
-    run = RunFolder.create(folder, config.model_dump(mode="json"), fingerprint_of(config))
+    run = RunFolder.create(folder, config.model_dump(mode="json"), fingerprint(config))
     anchors = [anchor(n) for n in range(4)]
     write_anchors(run.anchors, anchors, anchors_origin(run.manifest().sections))
     for entry in partition(run, 2).shards:
@@ -132,29 +108,6 @@ def make(folder: Path, **changed: Any) -> RunFolder:
             run.result("draft", entry.name), rows, run.origin("draft").header(entry.name, entry.sha256)
         )
     return run
-
-
-@pytest.mark.parametrize(
-    ("changed", "passes"),
-    [
-        ({"anchors": {"per_shape": 99}}, []),
-        ({"dataset": {"z_score": None}}, []),
-        ({"runtime": {"shard_size": 7}}, []),
-        ({"passes": [BASE["passes"][0], {**BASE["passes"][1], "engine": {"kind": "cpu"}}]}, ["check"]),
-        ({"seed": 2}, ["draft", "check"]),
-        ({"graph": {"source": "hpo", "min_degree": 4}}, ["draft", "check"]),
-        ({"engine": {"kind": "scripted", "model": "cheap"}}, ["draft", "check"]),
-        ({"prompts": {"generate": "p1_1"}}, ["draft", "check"]),
-        ({"prompts": {"edge_types": False}}, ["draft", "check"]),
-    ],
-)
-def test_a_change_of_graph_seed_engine_or_prompts_changes_its_pass_and_those_behind_it(
-    changed: Any, passes: list[str]
-) -> None:
-    before, after = sections(), sections(**changed)
-    names = ("draft", "check")
-    assert [name for name in names if pass_digest(after, name) != pass_digest(before, name)] == passes
-    assert pass_digest(sections(passes=BASE["passes"][:1]), "draft") == pass_digest(before, "draft")
 
 
 def test_a_result_of_a_cheaper_model_is_neither_counted_nor_read_and_is_done_again(tmp_path: Path) -> None:

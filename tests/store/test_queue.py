@@ -76,21 +76,6 @@ def test_each_worker_has_its_own_order_and_keeps_it_over_restarts(many: RunFolde
     assert set(orders[1]) == set(orders[2])
 
 
-def test_the_shard_of_a_dead_or_draining_worker_comes_back(few: RunFolder, clock: Clock) -> None:
-    dead, alive = queue_of(few, "w1"), queue_of(few, "w2")
-    lost, drained = claimed(dead), claimed(dead)
-    assert len(work_off(few, alive)) == 3
-    assert alive.claim() is None
-    assert not alive.complete
-    drained.release()
-    clock(10)
-    assert work_off(few, alive) == [drained.shard]
-    expire(alive, lost, clock)
-    assert work_off(few, alive) == [lost.shard]
-    assert alive.complete
-    assert not lost.renew()
-
-
 def test_a_result_that_appears_between_look_and_claim_is_not_done_again(
     few: RunFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:

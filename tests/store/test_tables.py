@@ -15,22 +15,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kgqa_hpc.anchors.anchor import Anchor
-from kgqa_hpc.errors import CorruptFile, MissingFile, StoreError
+from kgqa_hpc.errors import CorruptFile, StoreError
 from kgqa_hpc.store import table
 from kgqa_hpc.store.sealed import create_sealed, read_header
 from kgqa_hpc.store.shards import (
     OTHER,
     AnchorsFile,
-    ShardEntry,
     Tally,
     read_result,
     read_summary,
     write_anchors,
     write_result,
-    write_shard,
 )
 from kgqa_hpc.store.table import open_table, write_table
-from tests.runs import read_shard
 from tests.store.conftest import anchor, record
 
 COLUMNS = {"name": "utf8", "value": "json", "size": "int32"}
@@ -190,23 +187,6 @@ def test_memory_does_not_grow_with_the_number_of_anchors(path: Path) -> None:
     grown = int(subprocess.run(command, capture_output=True, text=True, timeout=600, check=True).stdout)
     # 60,000 of these are 30 MB of JSON and would be 150 MB of Python objects.
     assert grown < 60
-
-
-def test_a_shard_comes_back_as_written_and_the_first_of_two_writers_wins(path: Path) -> None:
-    rows = [anchor(number) for number in range(9)]
-    entry = write_shard(path, rows, {"start": 27})
-    assert entry == ShardEntry("s", 9, entry.sha256)
-    assert write_shard(path, rows[:2], {}) == entry
-    assert read_shard(path) == rows
-
-
-def test_a_missing_shard_and_one_without_a_table_are_clear_errors(path: Path) -> None:
-    with pytest.raises(MissingFile, match="no such file"):
-        read_shard(path)
-    with create_sealed(path, "shard", header={"rows": 0}):
-        pass
-    with pytest.raises(CorruptFile, match="without the table anchors"):
-        read_shard(path)
 
 
 def test_a_result_has_its_records_in_order_and_the_second_writer_changes_nothing(tmp_path: Path) -> None:

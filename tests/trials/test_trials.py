@@ -21,7 +21,7 @@ from kgqa_hpc.trials.bench import Exchange, GpuWatch, Timed, header, measure, ro
 from kgqa_hpc.trials.preview import Prompts, prompts_of
 from tests.command import kgqa
 from tests.engines.asking import QA
-from tests.project import CONFIG, write_graph
+from tests.project import PATHS, write_project
 from tests.runs import anchors, new_run
 from tests.waiting import wait_for
 
@@ -182,10 +182,7 @@ def test_the_card_that_is_watched_is_the_engines(
 
 @pytest.fixture
 def project(tmp_path: Path) -> Path:
-    write_graph(tmp_path)
-    text = CONFIG.replace("kind: graphlet, per_shape: 6", "kind: path, number: 20")
-    (tmp_path / "run.yaml").write_text(text.replace("kind: scripted", "kind: scripted, accept: 1.0"))
-    return tmp_path
+    return write_project(tmp_path, PATHS.replace("kind: scripted", "kind: scripted, accept: 1.0")).parent
 
 
 def test_a_person_gets_messages_answers_and_what_100000_would_take_and_no_run(project: Path) -> None:

@@ -43,15 +43,11 @@ def records(run: RunFolder, pass_name: str = "main") -> dict[str, dict[str, Any]
 def events(run: RunFolder, *names: str) -> list[dict[str, Any]]:
     """Lines of all workers' logs, in time order; a torn last line of a killed worker is left out."""
     lines = [line for path in run.logs.rglob("*.jsonl") for line in path.read_bytes().splitlines()]
-    parsed = []
+    parsed: list[dict[str, Any]] = []
     for line in lines:
-        try:
-            entry = json.loads(line)
-        except ValueError:
-            continue
-        if entry.get("event") in names:
-            parsed.append(entry)
-    return sorted(parsed, key=lambda entry: entry["time"])
+        with suppress(ValueError):
+            parsed.append(json.loads(line))
+    return sorted((entry for entry in parsed if entry.get("event") in names), key=lambda entry: entry["time"])
 
 
 class Processes:

@@ -14,7 +14,7 @@ from kgqa_hpc.runs import open_run
 from kgqa_hpc.status.snapshot import survey
 from kgqa_hpc.store.journal import Journal
 from kgqa_hpc.store.lease import Heartbeat, Leases
-from kgqa_hpc.store.partition import partition, read_shards_manifest
+from kgqa_hpc.store.partition import partition
 from kgqa_hpc.store.run_folder import RunFolder
 from kgqa_hpc.store.shards import write_result
 from kgqa_hpc.terminal import Progress
@@ -67,16 +67,6 @@ def test_one_leads_another_takes_over_when_it_resigns_or_dies(run: RunFolder, ma
     assert not third.take()
     age(Leases(run.leases(".lead"), "c", EXPIRY).path("lead"), seconds=2 * EXPIRY)
     assert third.take()
-
-
-def test_the_duties_cut_the_shards_and_publish_the_status(run: RunFolder, make_lead: MakeLead) -> None:
-    lead = make_lead("a")
-    lead.take()
-    lead.duties()
-    assert len(read_shards_manifest(run).names) == 3
-    assert json.loads(run.status_file.read_text())["shards"]["total"] == 3
-    assert "kgqa_shards_total" in (run.logs / "metrics.prom").read_text()
-    assert (run.logs / "history.jsonl").exists()
 
 
 def test_slurm_is_asked_for_the_queue_once_a_minute_and_at_the_end(

@@ -30,16 +30,8 @@ def session(run: RunFolder) -> Any:
     """As much of a session as a shard needs; `events` collects what it logs."""
     events: list[tuple[str, dict[str, Any]]] = []
     log = SimpleNamespace(write=lambda event, **facts: events.append((event, facts)))
-    shards = partition(run, 6)
-    config = run_config(run)
-    return SimpleNamespace(
-        run=run,
-        config=config,
-        shards=shards,
-        worker="w",
-        log=log,
-        events=events,
-    )
+    made = {"config": run_config(run), "shards": partition(run, 6)}
+    return SimpleNamespace(run=run, worker="w", log=log, events=events, **made)
 
 
 def open_shard(session: Any, before: dict[str, Any] | None = None, steps: int = 2) -> OpenShard:

@@ -7,10 +7,8 @@ from typing import Any
 
 import pytest
 
-from kgqa_hpc.errors import InputError
 from kgqa_hpc.status.snapshot import survey
 from kgqa_hpc.store.run_folder import RunFolder
-from kgqa_hpc.work.run import run_command
 from tests.runs import make_run
 from tests.store.conftest import flip
 from tests.work.rig import Nursery, answers_made, answers_used, events, reconfigure, records, result_files
@@ -41,6 +39,7 @@ def test_a_run_makes_a_result_of_every_shard_and_leaves_the_status_of_a_complete
     assert now["items"] == {"total": 60, "ended": 60}
     assert sum(now["verdicts"].values()) == 60
     assert (now["verdicts"]["waiting"], now["workers"]["alive"], now["shards"]["in_work"]) == (0, 0, 0)
+    assert (finished.logs / "history.jsonl").exists()
     metrics = (finished.logs / "metrics.prom").read_text()
     assert 'verdict="waiting"} 0' in metrics
     assert 'kgqa_workers_alive{run="run"} 0' in metrics
@@ -112,15 +111,6 @@ def test_a_damaged_result_or_shard_is_set_aside_and_made_again(
     assert nursery.code(nursery.start(finished)) == 0, nursery.output()
     assert result_files(finished) == before
     assert len(list(finished.quarantine.glob("*.reason.json"))) == 1
-
-
-def test_a_run_without_anchors_and_no_run_are_refused_with_what_to_do_first(tmp_path: Path) -> None:
-    run = make_run(tmp_path / "run", 5)
-    run.anchors.unlink()
-    with pytest.raises(InputError, match=r"anchors\.h5 is missing"):
-        run_command(run.path)
-    with pytest.raises(InputError, match="no such run folder"):
-        run_command(tmp_path / "nowhere")
 
 
 @pytest.mark.slow

@@ -67,12 +67,6 @@ def test_each_pass_counts_and_pays_only_its_own_requests(tmp_path: Path) -> None
     assert done["money"]["spent"] == pytest.approx(paid, rel=1e-4)
 
 
-def test_a_price_changes_no_fingerprint(tmp_path: Path) -> None:
-    run = make_run(tmp_path / "run", 4)
-    recorded = run.manifest().digest
-    assert make_run(tmp_path / "other", 4, engine={"price": PRICE}).manifest().digest == recorded
-
-
 @pytest.mark.parametrize(("limits", "unit"), [({"tokens": 3000}, "tokens"), ({"items": 10}, "items")])
 def test_tokens_and_items_stop_a_run_too(tmp_path: Path, limits: dict[str, float], unit: str) -> None:
     slow = {"kind": "scripted", "latency": {"batch": 4, "decode_tokens_per_s": 2000}}

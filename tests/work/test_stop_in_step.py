@@ -12,7 +12,7 @@ import pytest
 
 from kgqa_hpc.store.run_folder import RunFolder
 from tests.command import kgqa
-from tests.project import write_graph
+from tests.project import write_project
 from tests.waiting import wait_for
 from tests.work.rig import Processes, answers_made, answers_used, events, reconfigure, records, result_files
 
@@ -75,12 +75,10 @@ SORTS = ("loop", "expression", "script", "call")
 
 def prepared(folder: Path) -> RunFolder:
     folder.mkdir()
-    write_graph(folder, nodes=30, edges=60)
-    (folder / "run.yaml").write_text(CONFIG)
     (folder / "holding.py").write_text(PLUGIN)
-    kgqa("init", folder / "run.yaml", folder / "run")
-    kgqa("import", folder / "run")
-    kgqa("sample", folder / "run")
+    kgqa("init", write_project(folder, CONFIG, nodes=30, edges=60), folder / "run")
+    for verb in ("import", "sample"):
+        kgqa(verb, folder / "run")
     return RunFolder(folder / "run")
 
 

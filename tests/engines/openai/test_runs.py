@@ -22,7 +22,7 @@ from kgqa_hpc.status import render as status_render
 from kgqa_hpc.store.run_folder import RunFolder
 from tests.chat_program import ANSWER, TEXT
 from tests.dataset.conftest import records_of
-from tests.project import CONFIG, write_graph
+from tests.project import CONFIG, write_project
 from tests.servers import chat_server, completion
 
 REFUSAL = "I cannot write about that entity."
@@ -64,11 +64,9 @@ class Moody:
 
 def project(folder: Path, address: str, passes: str = "") -> Run:
     """A run that is not started yet."""
-    write_graph(folder)
     engine = f'kind: openai, model: m, base_url: "{address}/v1", keep_thoughts: true, thinking_tokens: 100'
     config = CONFIG.replace("kind: scripted", engine).replace("per_shape: 6", "per_shape: 1") + passes
-    (folder / "run.yaml").write_text(config, encoding="utf-8")
-    return Run.from_config(folder / "run.yaml", folder / "run")
+    return Run.from_config(write_project(folder, config), folder / "run")
 
 
 def merged(folder: Path, server: Moody, passes: str = "") -> Path:
