@@ -256,6 +256,24 @@ def test_a_table_that_cannot_be_read_has_a_cure(own: Path, content: bytes, words
     assert words in refusal("import", "run")
 
 
+@pytest.mark.parametrize("other", ["{} ", "\u00a0{}", "{}.0", "{}"])
+def test_an_id_that_a_program_changed_in_one_table_is_told_with_its_other_form(own: Path, other: str) -> None:
+    places, relations = Path("places.csv"), Path("relations.csv")
+    for code, form in (("DAN", other.format("7")), ("SAV", other.format("sav"))):
+        places.write_text(re.sub(f"^{code}", form, places.read_text(), flags=re.MULTILINE))
+        relations.write_text(relations.read_text().replace(code, "7" if code == "DAN" else code))
+    kgqa("init", "facts.yaml", "run")
+    said = refusal("import", "run")
+    assert re.search(r"relations\.csv line \d+: (source|target) '(7|SAV)' is not in places\.csv", said)
+    assert f"there it is {other.format('sav' if 'SAV' in said else '7')!r}; write ids alike" in said
+
+
+def test_triples_without_a_header_are_led_to_their_source(own: Path) -> None:
+    Path("relations.csv").write_text("DAN;flows_through;DE\n")
+    kgqa("init", "facts.yaml", "run")
+    assert "source: triples reads subject, predicate, object without them" in refusal("import", "run")
+
+
 SCRIPTED = "{kind: scripted, accept: 0.8}"
 
 
