@@ -176,8 +176,8 @@ class Assembly:
             row = int(np.argmax(unknown))
             end, codes = ("source", sources) if source[row] < 0 else ("target", targets)
             text = texts[codes[row]]
-            known = texts.take(pa.array(order)).to_pylist()
-            alike = next((node for node in known if _bare(node) == _bare(text.as_py())), None)
+            declared = texts.take(pa.array(order)).to_pylist()
+            alike = next((node for node in declared if _bare(node) == _bare(text.as_py())), None)
             raise GraphFormatError(
                 f"{' '.join(self._edges.place(row))}: {end} {_shown(text)} is not in {self._nodes.files()}"
                 + _more(int(unknown.sum()) - 1, "such edge"),
