@@ -220,6 +220,7 @@ def test_the_words_of_a_function_that_fails_are_told_by_preview_and_run(
         "geo.yaml", "per_shape: 5, shapes: [1, 2, 3, 4, 5]", "per_shape: 2, shapes: [1, 2]"
     )  # too few to stop at
     assert "    < RuntimeError: no such account" in kgqa("preview", "geo.yaml", "-n", "1").stdout
+    assert "failed at the end" not in caplog.text  # there are no results to delete
     caplog.clear()
     kgqa("all", "geo.yaml", "geo")
     told, at_end = (record.getMessage() for record in caplog.records)
