@@ -32,6 +32,9 @@ def __getattr__(name: str) -> Any:
         settings_objects = importlib.import_module("kgqa_hpc.settings_objects")
         if name in settings_objects.names():
             return settings_objects.factory(name)
+        from kgqa_hpc.registry import did_you_mean
+
+        raise AttributeError(f"kgqa_hpc has no {name}{did_you_mean(name, __dir__())}")
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 

@@ -117,12 +117,14 @@ def frames_of(graph: Any) -> dict[str, Any]:
     """The nodes and edges of a networkx graph as pandas frames with the columns of CSV files.
 
     Names and types are in the same attributes as in GraphML (kg/sources/graphml.py); an edge of a multigraph without a
-    type has its key as type.
+    type has its key as type. Raises InputError for a graph without edges.
     """
     import pandas as pd
 
     from kgqa_hpc.kg.sources.graphml import EDGE_TYPES, NAMES, NODE_TYPES
 
+    if not graph.number_of_edges():
+        raise InputError("graph: the networkx graph has no edge", "is it the right graph?")
     nodes = [
         {**data, "id": node, "name": _stated(data, NAMES, node), "type": _stated(data, NODE_TYPES, NODE_TYPE)}
         for node, data in graph.nodes(data=True)

@@ -80,6 +80,8 @@ class FunctionEngine(PoolEngine):
 
     def answer(self, request: Request) -> Response:
         value = self._function(list(request.messages), request.schema, request.seed)
+        if value is None:
+            raise TypeError("the function returned None, not a text or an object")
         text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
         return Response(request.id, text, "stop")
 

@@ -176,15 +176,14 @@ class Assembly:
             row = int(np.argmax(unknown))
             end, codes = ("source", sources) if source[row] < 0 else ("target", targets)
             text = texts[codes[row]]
-            stripped = pc.index(texts, text.as_py().strip()).as_py()
-            spaces = stripped >= 0 and position[stripped] >= 0
+            declared = texts.take(pa.array(order)).to_pylist()
+            alike = next((node for node in declared if _bare(node) == _bare(text.as_py())), None)
             raise GraphFormatError(
                 f"{' '.join(self._edges.place(row))}: {end} {_shown(text)} is not in {self._nodes.files()}"
                 + _more(int(unknown.sum()) - 1, "such edge"),
-                "the node file has it without the spaces around it"
-                if spaces
-                else "add it there, or run with --unknown-nodes drop"
-                " (configuration: graph.unknown_nodes: drop)",
+                "add it there, or run with --unknown-nodes drop (configuration: graph.unknown_nodes: drop)"
+                if alike is None
+                else f"there it is {_shown(pa.scalar(alike))}; write ids alike, without the spaces and without .0",
             )
         return source, target, has_ends
 
@@ -331,6 +330,11 @@ def _normalized(names: pa.Array) -> pa.Array:
     foreign = pc.invert(pc.string_is_ascii(names))
     texts = [normalized("NFC", name) for name in names.filter(foreign).to_pylist()]
     return pc.replace_with_mask(names, foreign, pa.array(texts, pa.large_string()))
+
+
+def _bare(node: str) -> str:
+    """An id without what programs change in it: spaces around it, its case, and `.0` of a number read as a float."""
+    return node.strip().removesuffix(".0").casefold()
 
 
 def _more(count: int, noun: str) -> str:

@@ -28,7 +28,7 @@ from kgqa_hpc.steps.item import Item, begin
 from kgqa_hpc.store.shards import AnchorsFile
 from kgqa_hpc.terminal import note
 from kgqa_hpc.text.plain_text import about, duration, printable
-from kgqa_hpc.work.item_scheduler import Limits, Scheduler, Task
+from kgqa_hpc.work.item_scheduler import TRIAL, Limits, Scheduler, Task
 
 MANY = 100_000  # items of the forecast; about the size of the published dataset
 _REHEARSED = 64  # items processed at the same time, as in a worker
@@ -109,7 +109,7 @@ def _process(
 ) -> float:
     """Run one pass over the open items; returns its duration in seconds without the time to load the engine."""
     chain = build_chain(config, name)
-    tasks = [Task(item, "preview") for item in items if item.status == "open"]
+    tasks = [Task(item, TRIAL) for item in items if item.status == "open"]
     ended: list[Task] = []
     with _Recorder(config.engine_of(name), log, config.runtime.engine_stall) as engine:
         engine.described = partial(set_engine, chain)
@@ -240,7 +240,7 @@ def prompts_of(anchors: Path, config: RunConfig, number: int) -> Prompts:
             chain, engine, limits, lambda task, over: ended.add(task.item.id) if over else None
         )
         kind = kind_of(config)
-        scheduler.add(Task(begin(kind, anchor), "bench") for anchor in some_anchors(anchors, number))
+        scheduler.add(Task(begin(kind, anchor), TRIAL) for anchor in some_anchors(anchors, number))
         while len(engine.exchanges) < number and (scheduler.waiting or scheduler.in_flight):
             scheduler.turn(1.0)
         requests = [exchange.request for exchange in engine.exchanges]

@@ -34,6 +34,7 @@ HELD = (
     "failed at the end: %d items (%s); if the engine was the cause, mend it, delete results/*/NAME.h5 of %s, "
     "and run the same command again"
 )
+TRIAL = "trial"  # the shard of items of which no result is written
 CANCEL_GRACE = 1.0  # s that an engine has to acknowledge a cancellation
 
 
@@ -143,8 +144,7 @@ class Scheduler:
             self._fill()
             if not self._flight:
                 if not self.waiting:  # no task is open: the failures that were held back are final
-                    if self._held:
-                        names = ", ".join(sorted({task.shard for task in self._held}))
+                    if names := ", ".join(sorted({task.shard for task in self._held} - {TRIAL})):
                         LOG.warning(HELD, len(self._held), self._held[-1].item.reason, names)
                     self._release()
                 return 0

@@ -170,7 +170,7 @@ def answer(messages: Any, schema: Any, seed: int) -> Any:
     prompt = messages.pop()["content"]
     if prompt in PROBLEMS:
         raise PROBLEMS[prompt]
-    return {"ok": True}
+    return None if prompt == "forgets" else {"ok": True}
 
 
 def test_an_exception_of_generate_is_a_death_that_names_entry_and_line(tmp_path: Path) -> None:
@@ -190,11 +190,12 @@ def test_an_exception_of_generate_is_a_death_that_names_entry_and_line(tmp_path:
 
 def test_an_exception_an_exit_and_a_cancellation_fail_their_request_alone() -> None:
     engine = FunctionEngine(FunctionSettings(call=f"{__name__}:answer"))
-    answers = answers_of(engine, [user(text) for text in [*PROBLEMS, "fine"]])
+    answers = answers_of(engine, [user(text) for text in [*PROBLEMS, "forgets", "fine"]])
     engine.close()
     assert answers["fine"].text == '{"ok": true}'
     errors = [answers[text].error for text in PROBLEMS]
     assert errors == ["ValueError: no", "SystemExit: 3", "CancelledError: enough"]
+    assert answers["forgets"].error == "TypeError: the function returned None, not a text or an object"
 
 
 def test_a_module_that_exits_at_import_is_bad_input(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -121,7 +121,9 @@ def _read(path: Path, columns: NodeColumns | EdgeColumns, key: str, delimiter: s
     names, keys = headers[separator], ", ".join(f"{ours}: …" for ours in mapping)
     cure = (
         f"the first line must name the columns; it reads {','.join(names)[:200]}; if these are the names, set "
-        f"graph.{key}: {{{keys}}}" + (", or set graph.delimiter" if len(names) == 1 else "")
+        f"graph.{key}: {{{keys}}}"
+        + (", or set graph.delimiter" if len(names) == 1 else "")
+        + ("; source: triples reads subject, predicate, object without them" if key == "edge_columns" else "")
     )
     dialect, required = Dialect(separator, '"'), list(mapping.values())
     for rows in read_table(path, dialect, required, properties=None, cure=cure):

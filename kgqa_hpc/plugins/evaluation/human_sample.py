@@ -149,6 +149,10 @@ def render(document: dict[str, Any]) -> str:
     """The result of `draw_sample` as text."""
     power, aim = document["power"], Aim(*(document["power"][name] for name in Aim._fields))
     smallest = power["detectable"]
+    empty = [stratum["population"] for stratum in document["strata"] if not stratum["sampled"]]
+    without = (
+        f", {len(empty)} without a pair: no weight stands for their {sum(empty)} records" if empty else ""
+    )
     return (
         f"{power['accepted'] + power['rejected']} pairs: {power['accepted']} accepted, {power['rejected']} rejected\n"
         f"Telling {aim.expected:.0%} good from {aim.expected - aim.difference:.0%} takes "
@@ -157,7 +161,8 @@ def render(document: dict[str, Any]) -> str:
         f"{'none (too few pairs)' if smallest is None else f'{100 * smallest:.1f} points'}; "
         f"the share among accepted ± {100 * power['half_width']:.1f} points; "
         f"kappa of a judge ± {power['kappa_half_width']:.2f} (95 %, before anyone skips an item).\n"
-        f"{len(document['strata'])} strata; sheet {document['sheet']}, key {document['key']} (keep it from raters)"
+        f"{len(document['strata'])} strata{without}; "
+        f"sheet {document['sheet']}, key {document['key']} (keep it from raters)"
     )
 
 

@@ -197,15 +197,15 @@ def read_ratings(paths: Sequence[Path]) -> Ratings:
 def with_key(ratings: Ratings, path: Path) -> Ratings:
     """The ratings with `accepted` and `weight` of the key that `kgqa human sample` wrote beside the sample.
 
-    Raises InputError when the key lacks `id` or a rated item.
+    Raises InputError when the key lacks `id`, `accepted` or a rated item.
     """
-    key_cells = {cells["id"]: cells for _, cells in read_csv(path, "id")[1]}
+    key_cells = {cells["id"]: cells for _, cells in read_csv(path, "id", "accepted")[1]}
     rows = []
     for row in ratings.rows:
         if row.id not in key_cells:
             raise InputError(f"{path}: has no item {row.id!r}", "give the key of the same sample")
         cells, where = key_cells[row.id], f"{path}, item {row.id}"
-        accepted = _truth(cells["accepted"], where) if "accepted" in cells else row.accepted
+        accepted = _truth(cells["accepted"], where)
         weight = _weight(cells["weight"], where) if "weight" in cells else row.weight
         rows.append(replace(row, accepted=accepted, weight=weight))
     return Ratings(ratings.criteria, tuple(rows))

@@ -74,7 +74,10 @@ def test_the_same_seed_gives_the_same_bytes_and_another_seed_others(merged_run: 
 def test_any_column_stratifies(tmp_path: Path) -> None:
     pairs = [record(i, accepted=i % 2 == 0, organism=("human", "mouse")[i % 4 > 1]) for i in range(40)]
     source = jsonl(tmp_path / "r.jsonl", pairs)
-    draw_sample(source, tmp_path / "s.csv", number=8, by="organism")
+    drawn = draw_sample(source, tmp_path / "s.csv", number=8, by="organism")
+    assert "4 strata; sheet" in render(drawn)
+    few = render(draw_sample(source, tmp_path / "few.csv", number=3, by="organism"))
+    assert "4 strata, 1 without a pair: no weight stands for their 10 records; sheet" in few
     key = rows(tmp_path / "s.key.csv")
     assert set(Counter((row["accepted"], row["stratum"]) for row in key).values()) == {2}
     with pytest.raises(InputError, match="no column 'colour'"):

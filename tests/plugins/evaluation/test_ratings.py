@@ -182,6 +182,8 @@ def test_a_key_tells_accepted_from_rejected_and_what_a_rating_stands_for(tmp_pat
     assert weighted in render(document)
     with pytest.raises(InputError, match="has no item '2'"):
         with_key(ratings, write(tmp_path / "k.csv", ["ID", "accepted"], [["1", "true"]]))
+    with pytest.raises(InputError, match="no column 'accepted'"):  # another sheet in place of the key
+        with_key(ratings, tmp_path / "r.csv")
 
 
 def test_accepted_and_rejected_have_their_own_means_and_are_compared(tmp_path: Path) -> None:
