@@ -26,8 +26,8 @@ from kgqa_hpc.kg.graph import KnowledgeGraph, simple_csr
 
 def compile_kernels() -> None:
     """Run every kernel once with each combination of argument types, so that numba compiles it."""
-    # Id tables, cores, paths.
-    ids = pa.array(map(str, range(40_000)), pa.large_string())  # so many that the table grows
+    # The kernels of id tables, k-cores and paths.
+    ids = pa.array(map(str, range(40_000)), pa.large_string())  # enough ids that the hash table grows
     kernels.Interner().pairs(ids, ids)
     ends = np.arange(3, dtype=np.int32)
     kernels.k_core(*simple_csr(4, ends, ends + np.int32(1)), 1)
@@ -36,13 +36,13 @@ def compile_kernels() -> None:
     graph = KnowledgeGraph(names, names, types, ("x",), ends, ends + np.int32(1), types[:3], ("r",))
     routes = Routes(Source(graph))
     routes.ends(0, routes.way([0, 1, 2]), most=1)
-    # Graphlets of a small clique with so many leaves at one node that ordered_graph.restrict_to_core removes them.
+    # The kernels of graphlets, on a small clique; one node has so many leaves that restrict_to_core removes them.
     clique, leaves = np.triu_indices(12, 1), np.arange(12, 24)
     ordered = order_graph(*simple_csr(24, np.append(clique[0], 0 * leaves), np.append(clique[1], leaves)))
     lists = list_triangles(ordered)
     Costs.of(ordered, lists)
     copies = copy_counts(ordered, lists)
-    for passes in (PASSES, ()):  # without, some structures are drawn in another way
+    for passes in (PASSES, ()):  # without passes, some structures are drawn by other kernels
         ground = Ground(ordered, lists, copies, frozenset(passes))
         for structure in ground.structures():
             Stream(ground, structure, seed=0).draw(0, 1)

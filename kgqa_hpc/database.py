@@ -46,7 +46,7 @@ def _views(dataset: Path, text: str) -> Iterator[duckdb.DuckDBPyConnection]:
     `nodes` has a row per accepted record and node: record, id, name, type. An error of DuckDB becomes an InputError
     that names the `text` of the query.
     """
-    import pyarrow.dataset as pads  # imports pandas, which no other step of a run needs
+    import pyarrow.dataset as pads  # imported here, because it imports pandas, which no other step of a run needs
 
     parts = {name: sorted(dataset.glob(f"{name}-*.parquet")) for name in FILES}
     with connect(MEMORY) as database:

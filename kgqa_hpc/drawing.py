@@ -40,7 +40,7 @@ def few_nodes(edges: tuple[tuple[int, int], ...]) -> np.ndarray:
         distance = np.minimum(distance, distance[:, [via]] + distance[[via], :])
     orders = [(0, *order) for order in itertools.permutations(range(1, k)) if order[0] < order[-1]]
     angle = 2 * np.pi * np.argsort(np.array(orders)) / k + 0.3
-    # A slight bend of the first positions, so that no symmetry keeps nodes on a line.
+    # The initial positions are slightly distorted, so that no symmetry keeps nodes on a line.
     layouts = np.stack([np.cos(angle), np.sin(angle) * (1 + 0.05 * np.arange(k))], axis=2)
     diagonal = np.arange(k)
     for _ in range(80):
@@ -64,7 +64,7 @@ def many_nodes(count: int, links: NDArray[np.int64]) -> np.ndarray:
     Nodes repel each other in proportion to their degrees (Jacomy et al. 2014), links attract (Fruchterman and
     Reingold 1991), and gravity towards the centre keeps separate components near. Deterministic.
     """
-    turn = np.arange(count) * np.pi * (3 - 5**0.5)  # golden angle, as in a sunflower: evenly spread
+    turn = np.arange(count) * np.pi * (3 - 5**0.5)  # the golden angle spreads the nodes evenly
     at = np.sqrt((np.arange(count)[:, None] + 0.5) / max(count, 1)) * np.column_stack(
         [np.cos(turn), np.sin(turn)]
     )

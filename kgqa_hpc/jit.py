@@ -49,7 +49,7 @@ def kernel(function: Callable[..., Any]) -> Callable[..., Any]:
     settings.CACHE_DIR = str(folder) if folder else before  # numba reads it when a function is decorated
     try:
         compiled: Any = numba.njit(nogil=True, cache=True, boundscheck=False)(function)
-    except RuntimeError:  # numba found no writable place
+    except RuntimeError:  # numba found no writable cache folder
         compiled = helper(function)
     finally:
         settings.CACHE_DIR = before  # functions of other packages keep their own folder
@@ -59,7 +59,8 @@ def kernel(function: Callable[..., Any]) -> Callable[..., Any]:
         nonlocal compiled
         try:
             return compiled(*arguments)
-        except (OSError, EOFError, pickle.UnpicklingError) as problem:  # kernels do nothing that raises these
+        except (OSError, EOFError, pickle.UnpicklingError) as problem:
+            # Only the cache raises these, never a kernel.
             _log.warning("compiled kernels are not cached: %s", problem)
             compiled = helper(function)
             return compiled(*arguments)
@@ -73,7 +74,7 @@ def _cache_folder() -> Path | None:
     for path in sorted(_SHARED_SOURCES.rglob("*.py")):
         digest.update(path.read_bytes())
     home: Path | None = None
-    with contextlib.suppress(RuntimeError):  # no home at all
+    with contextlib.suppress(RuntimeError):  # the user has no home folder
         home = Path.home() / ".cache"
     numba_folder, user = os.environ.get("NUMBA_CACHE_DIR"), os.environ.get("XDG_CACHE_HOME")
     bases = (numba_folder, _PACKAGE / "__pycache__", user or home)
@@ -111,7 +112,7 @@ def _seed(folder: Path, shipped: Path) -> None:
             os.close(handle)
             shutil.copyfile(source, temporary)
             os.replace(temporary, target)
-        except OSError as problem:  # a full disk costs compile time, nothing else
+        except OSError as problem:  # without the copy, kernels are compiled again
             _log.warning("compiled kernels were not copied to %s: %s", folder, problem)
             return
 

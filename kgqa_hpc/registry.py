@@ -167,7 +167,7 @@ class Registry:
             raise ExtensionError(
                 f"{self.entry(name)} failed: {type(problem).__name__}: {problem} "
                 f"({Path(frames[-1].filename).name} line {frames[-1].lineno})",
-                "kgqa -v shows the whole way there",
+                "kgqa -v shows the whole traceback",
             ) from problem
 
     def get(self, name: str) -> Any:
@@ -210,8 +210,8 @@ METRICS = Registry("metrics", "score metric", {})
 # Sections of `kgqa report`: functions (dataset) -> HTML.
 SECTIONS = Registry("sections", "report section", {})
 
-LOADED_DIGESTS: dict[str, str] = {}  # sha256 of the plugin file that was loaded last, by file name
-_modules: dict[tuple[str, str], ModuleType] = {}  # by file name and sha256
+LOADED_DIGESTS: dict[str, str] = {}  # by file name, the sha256 of the plugin file loaded last
+_modules: dict[tuple[str, str], ModuleType] = {}  # modules of plugin files by file name and sha256
 
 
 def file_digest(path: Path) -> str:
@@ -253,7 +253,7 @@ def _executed(path: Path) -> ModuleType:
         raise ConfigError(
             f"plugins: {path} has the name of a module that is in use", "give the file another name"
         )
-    sys.modules[path.stem] = module  # pydantic and pickle look up classes there
+    sys.modules[path.stem] = module  # pydantic and pickle look up classes in sys.modules
     try:
         spec.loader.exec_module(module)
     except (Exception, SystemExit) as problem:

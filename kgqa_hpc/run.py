@@ -56,7 +56,7 @@ class Run:
     ) -> None:
         self.path = Path(folder)
         self._file: Path | None = None
-        self._files: dict[str, bytes] = {}  # to write into RUN/inputs
+        self._files: dict[str, bytes] = {}  # contents of files to write into RUN/inputs
         data = {key: value for key, value in {**sections, "seed": seed}.items() if value is not None}
         if graph is not None:
             data["graph"] = settings_objects.graph_section(graph, self._files)

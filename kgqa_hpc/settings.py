@@ -19,7 +19,7 @@ from kgqa_hpc.errors import ConfigError
 from kgqa_hpc.registry import Registry, did_you_mean
 
 Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]*$", max_length=100)]
-Key = tuple[str | int, ...]  # keys and positions
+Key = tuple[str | int, ...]  # path in a configuration: keys, and positions in lists
 
 _WORDS = {
     "missing": "is missing",
@@ -43,7 +43,7 @@ _WORDS = {
     "string_pattern_mismatch": "must match {pattern}",
     **dict.fromkeys(("literal_error", "enum"), "must be {expected}"),
 }
-_LONGEST = 40  # characters of a wrong value that are shown
+_LONGEST = 40  # a wrong value of more characters is not shown
 # Names that pydantic adds to an error's location for the branches of a union (`str | list[str]`).
 _BRANCHES = frozenset(["str", "int", "float", "bool", "dict", "list", "constrained-str", "nullable"])
 
@@ -212,7 +212,7 @@ def sentence(model: type[BaseModel], problem: Problem) -> str:
     if problem.type != "extra_forbidden":
         return problem.text
     location = [part for part in problem.key if isinstance(part, str)]
-    for part in location[:-1]:  # to the nested model that lacks the key, or the last known one on the way
+    for part in location[:-1]:  # find the nested model that lacks the key, or the last known model
         field = model.model_fields.get(part)
         model = next(iter(models_in(field.annotation)), model) if field else model
     if hint := getattr(model, "elsewhere", {}).get(location[-1]):
@@ -254,7 +254,7 @@ def problems_of(problem: ValidationError) -> list[Problem]:
 
 def _sentence(error: Any) -> str:
     context = error.get("ctx") or {}
-    for ours in ("words", "text"):  # an error that we raised ourselves
+    for ours in ("words", "text"):  # the text of an error raised in this package
         if ours in context:
             return str(context[ours])
     if error["type"] not in _WORDS:

@@ -74,7 +74,7 @@ def plain(sort: str, value: Any) -> Any:
     if not isinstance(value, BaseModel):
         return dict(value) if isinstance(value, Mapping) else value
     data = value.model_dump(mode="json", exclude_unset=True)
-    if by not in data:  # settings that were made by their own class
+    if by not in data:  # the object was made by its Settings class itself
         data[by] = next(
             (name for name in registry.names() if registry.get(name).Settings is type(value)), None
         )
@@ -82,8 +82,8 @@ def plain(sort: str, value: Any) -> Any:
 
 
 FOLDER = "inputs"
-_MARK = "/{inputs}/"  # absolute, so that no working folder is put before it
-NODE_TYPE, EDGE_TYPE = "entity", "related_to"  # of a networkx graph that states none
+_MARK = "/{inputs}/"  # begins with / like an absolute path, so that it is not resolved against a folder
+NODE_TYPE, EDGE_TYPE = "entity", "related_to"  # default types for a networkx graph without types
 
 
 def graph_section(value: Any, files: dict[str, bytes]) -> Any:
@@ -164,7 +164,7 @@ def place_files(files: Mapping[str, bytes], run: RunFolder) -> None:
     for name, content in files.items():
         path = folder / name
         if path.exists() and (name.endswith(".pickle") or path.read_bytes() == content):
-            continue  # the name of a function says its source
+            continue  # the file name of a function contains the digest of its source
         if path.exists() and not run.untouched():
             raise FingerprintMismatch(
                 f"{path}: {run.path} was made with another graph", "use another run folder for this graph"
@@ -187,7 +187,7 @@ def _saved(function: Callable[..., Any]) -> bytes:
     """The function, pickled by value together with the objects of its module that it uses. Raises InputError."""
     import cloudpickle
 
-    inner = getattr(function, "func", function)  # that of functools.partial
+    inner = getattr(function, "func", function)  # for a functools.partial, the inner function
     module = sys.modules.get(getattr(inner, "__module__", None) or "")
     is_importable = module is not None and module.__name__ != "__main__"
     try:

@@ -182,7 +182,7 @@ def standing(folder: Path) -> dict[str, Any]:
 
 
 def work_through(chosen: Sequence[Stage], folder: Path, threads: int | None = None) -> None:
-    """Do the chosen stages in order and print on stderr what each returns, unless it is a path.
+    """Do the chosen stages in order and print the result of each on stderr, unless it is a path.
 
     Packages that the merge needs are required before the first stage; if items are left to process, the engines'
     servers are tested too.

@@ -29,11 +29,11 @@ from kgqa_hpc.text.streams import parse_json
 from kgqa_hpc.work.run import run_command
 
 KIND = "target"
-ROLE = ".target"  # no pass can have this name
+ROLE = ".target"  # name of the lease of the decision; no pass can have this name
 ALL = "all"
-ROOM = 1.02  # factor on the estimate, so that a small extra round is rarely needed
-STEP = 4  # largest growth of a sample in one round: the first acceptance rates are uncertain
-LONGEST_LOG = 1 << 28  # bytes of a log that are read, from its end
+ROOM = 1.02  # factor on the estimated sample size, so that a small extra round is rarely needed
+STEP = 4  # largest factor by which a sample grows in one round: the first acceptance rates are uncertain
+LONGEST_LOG = 1 << 28  # largest number of bytes read from the end of a log
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,7 @@ class Standing:
     even: bool
     sampled: dict[str, int]
     accepted: dict[str, int]
-    spent: dict[str, float]  # spent so far, by the keys of Budget
+    spent: dict[str, float]  # resources spent so far, by the keys of Budget
 
     @property
     def items(self) -> int:

@@ -15,8 +15,8 @@ from typing import Any
 
 from kgqa_hpc.text.plain_text import plain
 
-LINE_EVERY = 60.0  # s between two lines of a log
-SHORT = 2.0  # s; stages that are done sooner show nothing
+LINE_EVERY = 60.0  # seconds between two progress lines in a log
+SHORT = 2.0  # seconds; a stage that ends sooner shows no progress
 
 # Called as progress(done, total, label) by the thread that asked for the work; `done` and `total` count its parts.
 StageProgress = Callable[[int, int, str], None]
@@ -54,7 +54,7 @@ class _ToTerminal(logging.Handler):
 class Progress:
     """Progress display of a run: `update(ended, total, words)`, with further text in `words`. Not thread-safe.
 
-    `drawn`: it shows bars, one for each key from the first call of `show` on; not in a log and by quiet commands.
+    `drawn`: whether bars are shown, one for each key of `show`: on a terminal, unless the command is quiet.
     """
 
     def __init__(self, interactive: bool | None = None) -> None:

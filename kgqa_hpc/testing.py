@@ -65,7 +65,7 @@ def run_step(
     tested = step(checked, load_prompt(name, folder) if asks and name else None, context)
     if response is None:
         return tested.run(item)
-    tested.request(item, 0, turn)  # the prompt must find its variables
+    tested.request(item, 0, turn)  # raises PromptError if the prompt lacks a variable
     return tested.take(item, response, 0, turn)
 
 

@@ -251,8 +251,6 @@ def test_a_table_that_cannot_be_read_has_a_cure(own: Path, content: bytes, words
     assert words in refusal("import", "run")
 
 
-<<<<<<< HEAD
-=======
 @pytest.mark.parametrize("other", ["{} ", "\u00a0{}", "{}.0", "{}"])
 def test_an_id_that_a_program_changed_in_one_table_is_told_with_its_other_form(own: Path, other: str) -> None:
     places, relations = Path("places.csv"), Path("relations.csv")
@@ -271,10 +269,6 @@ def test_triples_without_a_header_are_led_to_their_source(own: Path) -> None:
     assert "source: triples reads subject, predicate, object without them" in refusal("import", "run")
 
 
-SCRIPTED = "{kind: scripted, accept: 0.8}"
-
-
->>>>>>> 503060510327dbe468463dbb806856f6eb1a1d60
 def endpoint(url: str) -> None:
     edit("geo.yaml", SCRIPTED, f"{{kind: openai, base_url: '{url}', model: m}}")
 

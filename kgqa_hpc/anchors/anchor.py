@@ -89,7 +89,9 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class Tools:
-    """Resources: threads, `progress(done, total, label)`, `announce(text, seconds)` before long work."""
+    """Resources for drawing: the number of threads, `progress(done, total, label)` to report progress, and
+    `announce(text, seconds)` to call before long work.
+    """
 
     threads: int | None = None
     progress: Callable[[int, int, str], None] | None = None
@@ -114,8 +116,8 @@ class AnchorKind:
     """A kind of anchor. A subclass has a name, settings, and at least `draw` and `sample`.
 
     `columns` are the additional columns of its records, `group_word` is the heading of its groups in tables, `sample`
-    is an anchor for tests of prompts at loading, `gives` names the initial fields of its items. A kind with
-    `whole_graph` computes answers on the whole named graph (`Source.answers`).
+    is an example anchor with which prompts are tested when they are loaded, `gives` are the names of the fields with
+    which its items start. A kind with `whole_graph` computes answers on the whole named graph (`Source.answers`).
     """
 
     registry: ClassVar[str] = "anchors"
@@ -130,7 +132,7 @@ class AnchorKind:
 
     def draw(self, source: Source, settings: Any, seed: int, tools: Tools) -> Drawn:
         """Draw the anchors of a run. The same seed gives the same anchors, whatever `tools` are."""
-        raise TypeError(f"anchor kind {self.name} does not say how it draws")
+        raise TypeError(f"anchor kind {self.name} has no method draw(): define it")
 
     def variables(self, anchor: Anchor) -> dict[str, Any]:
         """Variables of a prompt; by default nodes and relations. Rendering cleans every text."""
@@ -185,7 +187,7 @@ class AnchorKind:
     def summary(self, header: Mapping[str, Any]) -> list[dict[str, Any]] | None:
         """A row per group for the table of the dataset, from the header of anchors.h5; None for no table.
 
-        Members: group, id, name, total; and `edges`, pairs of node numbers from 0, if the report draws the group.
+        Keys of a row: group, id, name, total; and `edges`, pairs of node numbers from 0, if the report draws the group.
         """
         return None
 

@@ -39,7 +39,8 @@ if TYPE_CHECKING:
     from kgqa_hpc.anchors.routes import Incidence, Routes
     from kgqa_hpc.kg.graph import Codes, Mask
 
-Query = tuple[int, int, bool, int]  # (node, relation, whether it points away, type of the other end)
+# A question: (given node, relation, whether edges point away from the node, type of answers).
+Query = tuple[int, int, bool, int]
 
 
 class FactSettings(KindSettings):
@@ -47,11 +48,13 @@ class FactSettings(KindSettings):
 
     kind: Literal["fact"] = "fact"
     number: int = Field(1000, ge=1, description="Anchors to draw; all if there are fewer.")
-    max_answers: int = Field(1, ge=1, description="Maximum answers of a question, which asks for all.")
+    max_answers: int = Field(
+        1, ge=1, description="Maximum number of answers to a question, which asks for all of them."
+    )
     relations: list[str] | None = Field(None, description="Edge types to ask about; default: all.")
     attributes: list[str] = Field(
         default_factory=list,
-        description="Node properties to ask for as well.",
+        description="Node properties that questions ask for, in addition to edges.",
     )
     aliases: str | None = Field(None, description="Node property with other names of a node, joined by |.")
 
@@ -89,7 +92,7 @@ class FactAnchors(AnchorKind):
 
     def draw(self, source: Source, settings: FactSettings, seed: int, tools: Tools) -> Drawn:
         """Raises InputError for a relation or property that the graph lacks, EmptyGraphError without questions."""
-        # Its compiler loads slowly, and only drawing needs it.
+        # Imported here because numba loads slowly and only drawing needs it.
         from kgqa_hpc.anchors.routes import Routes, code_of
 
         routes = Routes(source)
@@ -100,7 +103,7 @@ class FactAnchors(AnchorKind):
         drawn = gathered(chain(_facts(routes, settings), _attributes(routes, settings)), settings, seed)
         if not drawn.totals:
             raise EmptyGraphError(
-                "the graph answers no question that fits anchors", "raise anchors.max_answers"
+                "no question about the graph fits the settings in anchors", "raise anchors.max_answers"
             )
         return replace(drawn, notes=(f"{sum(drawn.totals.values()):,} questions fit",))
 
@@ -126,7 +129,8 @@ class FactAnchors(AnchorKind):
     def record(self, anchor: Anchor, fields: Mapping[str, Any]) -> dict[str, Any]:
         subject, data, name = anchor.nodes[0], anchor.data, anchor.data["relation"]
         step = {"relation": name, "out": data["out"], "type": data["asked"]}
-        queries = dict.fromkeys((QUERY.name, CYPHER.name))  # no query takes the values of a cell apart
+        # Null if a cell holds several values: no query splits them.
+        queries = dict.fromkeys((QUERY.name, CYPHER.name))
         if len(anchor.nodes) > 1:
             queries = chain_queries(anchor, [step])
         elif len(data["answers"]) == 1:
@@ -175,7 +179,7 @@ def _facts(routes: Routes, settings: FactSettings) -> Iterator[Anchor]:
         name = graph.edge_types[relation]
         if settings.relations is not None and name not in settings.relations:
             continue
-        if not out and relation not in directed:  # the question about the opposite edges
+        if not out and relation not in directed:  # a symmetric relation: the same question as with `out`
             continue
         nodes = [graph.node(node) for node in (asked, *ends)]
         answers = sorted(node.name for node in nodes[1:])
@@ -209,7 +213,7 @@ def _attributes(routes: Routes, settings: FactSettings) -> Iterator[Anchor]:
         for position, value in enumerate(routes.graph.node_properties[name].to_pylist()):
             node = routes.graph.node(position)
             text = "" if value is None else value_text(value)
-            answers = sorted({*filter(None, text.split("|"))})  # a cell may hold several between bars
+            answers = sorted({*filter(None, text.split("|"))})  # a cell may hold several values, joined by |
             fits = answers == [text] or 1 < len(answers) <= settings.max_answers
             if fits and askable(node.name, answers, routes.shared_names):
                 data = {"relation": name, "out": True, "asked": name, "answers": answers}

@@ -37,10 +37,11 @@ DIFFICULTY = (
 )
 QUERY = Column("query", "string", "SPARQL 1.1 that gives the answers on the graph of `kgqa kg export`.")
 CYPHER = Column("cypher", "string", "The same in Cypher: nodes with id and name, labelled by their type.")
-Step = Mapping[str, Any]  # relation, out, and the type of the node that the step leads to
+# A step of a chain; keys: relation, out (whether its edge points away from the start), type (of its end).
+Step = Mapping[str, Any]
 NODES, DEGREE = 4, 20  # more nodes or neighbours than these raise the difficulty by one level
-NEAR = 4  # candidates for wrong options, those nearest in degree, as a multiple of the number of options
-# Words of a question that refer to a source, which its readers do not see.
+NEAR = 4  # candidates per wrong option: the nodes nearest to the answer in degree
+# Words that refer to a source text or figure, which the readers of a question do not see.
 SOURCES = re.compile(
     r"\b(?:(?:the|this) (?:above |given |provided )?"
     r"(?:text|passage|figure|table|context|graph|excerpt|document|paper|article|abstract|study)"
@@ -55,7 +56,7 @@ def shared_names(names: Iterable[str]) -> frozenset[str]:
 
 
 def askable(subject: str, answers: Iterable[str], shared: Collection[str]) -> bool:
-    """Whether a question may use the name: it belongs to one node only, and no answer has the same name."""
+    """Whether a question may name its subject: only one node has this name, and no answer has it."""
     return subject not in shared and plain(subject) not in map(plain, answers)
 
 
@@ -90,15 +91,15 @@ def in_turn(shares: list[Iterator[T]], number: int) -> Iterator[T]:
 
 
 def own_words(text: str) -> str | None:
-    """The objection to a text that mentions its source; None if there is none."""
+    """An objection if the text mentions its source; else None."""
     return "speaks of its source" if SOURCES.search(plain(text)) else None
 
 
 def wording(
     question: str, subjects: Sequence[str], hidden: Sequence[str], between: Sequence[str] = ()
 ) -> str | None:
-    """The objection to a question, which must name all of `subjects` but neither the answers (`hidden`) nor the
-    nodes `between`; None if there is none.
+    """An objection if a question does not name all of `subjects`, or names one of the answers (`hidden`) or of the
+    nodes `between`; else None.
     """
     present = set(named(question, [*subjects, *hidden, *between]))
     number, end = len(subjects), len(subjects) + len(hidden)
@@ -136,7 +137,7 @@ def gathered(anchors: Iterable[Any], settings: Any, seed: int) -> Drawn:
                 yield rank, anchor
 
     number, rank = getattr(settings, "number", None), itemgetter(0)
-    # Millions of questions may fit, so only those to keep are held.
+    # Millions of questions may fit the settings, so only the chosen ones stay in memory.
     chosen = sorted(ranked(), key=rank) if number is None else nsmallest(number, ranked(), key=rank)
     ordered = {group: totals[group] for group in sorted(totals, key=begins.__getitem__)}
     return Drawn([anchor for _, anchor in chosen], ordered)
@@ -172,7 +173,7 @@ class Distractors:
         around = (neighbours[starts[node] : starts[node + 1]].tolist() for node in ends)
         excluded = {*ends, *chain.from_iterable(around)}
         used = {plain(str(self._graph.names[node])) for node in excluded}
-        # All nodes of the answer's type by distance in degree from the answer; below before above.
+        # All nodes of the answer's type by difference in degree from the answer; of equal differences the lower degree.
         begin, end = self._starts[self._graph.node_type[answer] :][:2]
         nodes, degree = self._order[begin:end], self._degrees[answer]
         degrees = self._sorted_degrees[begin:end]
@@ -238,7 +239,7 @@ def property_queries(subject: Node, name: str) -> dict[str, str | None]:
 
 
 def premises_sparql(nodes: Sequence[Node], relations: Sequence[Relation], asked: int) -> str:
-    """A query for the node in question, which requires every statement to be in the graph."""
+    """A SPARQL query that returns the node number `asked` if the graph has all `relations`, else nothing."""
     terms = [iri("node", node.id) for node in nodes]
     edges = [f"{terms[r.source]} {iri('relation', r.type)} {terms[r.target]} ." for r in relations]
     return select([f"VALUES ?answer {{ {terms[asked]} }}", *edges])

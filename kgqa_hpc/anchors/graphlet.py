@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 ALL_SHAPES = 29
 
-_BLOCK = 10_000  # graphlets held as Python lists; an array of a million of them would take 300 MB
+_BLOCK = 10_000  # graphlets converted to Python lists at a time; a million of them would take 300 MB
 
 
 class GraphletSettings(KindSettings):
@@ -45,7 +45,7 @@ class GraphletSettings(KindSettings):
         "auto", description="Sampling method; auto lets the planner choose."
     )
     max_per_node: int | None = Field(
-        None, ge=1, description="Balanced sampling: maximum graphlets that share a node."
+        None, ge=1, description="Balanced sampling: maximum number of graphlets with the same node."
     )
     spread: Literal["types"] | None = Field(
         None, description="Balanced sampling: shapes spread evenly over the types of their nodes."
@@ -99,7 +99,7 @@ class GraphletAnchors(AnchorKind):
 
         graph = source.graph
         ordered = order_graph(*csr_of_graph(graph), Workers(tools.threads, tools.progress))
-        graph.release_csr()  # the unordered rows, to save memory
+        graph.release_csr()  # saves memory: only the ordered rows are needed
         drawn = sample_graphlets(
             ordered,
             per_shape=settings.per_shape,
@@ -116,7 +116,7 @@ class GraphletAnchors(AnchorKind):
                 "the reduced graph holds no graphlet of any wanted shape", "widen the degree limits"
             )
         files = {"graphlets.csv": statistics_csv(drawn).encode()}
-        if find_spec("matplotlib"):  # without the extra `report` there is only the CSV file
+        if find_spec("matplotlib"):  # comes with the extra `report`; without it only the CSV file is written
             files["graphlets.png"] = shapes_png(drawn)
         totals = {f"shape {shape}": int(total) for shape, total in sorted(drawn.totals.items())}
         anchors = graphlet_anchors(graph, drawn, seed, settings.grown or ())

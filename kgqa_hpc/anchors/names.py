@@ -61,7 +61,7 @@ def plain(text: str) -> str:
 
 
 def named(text: str, names: Sequence[str], aliases: Mapping[str, Sequence[str]] | None = None) -> list[int]:
-    """Positions in `names` of the names that occur in `text`, ascending; of equal names all.
+    """Positions in `names` of the names that occur in `text`, ascending; equal names count each.
 
     `aliases` maps a name to its synonyms.
     """

@@ -39,7 +39,7 @@ from kgqa_hpc.text.plain_text import clean_name, clean_type
 if TYPE_CHECKING:
     from kgqa_hpc.anchors.routes import Routes
 
-IN_VAIN = 20_000  # consecutive draws without a new question after which drawing ends
+IN_VAIN = 20_000  # drawing ends after this many consecutive draws without a new question
 # Lists of metapaths of graph sources, by the name that `anchors.patterns` gives. Each metapath is a kind of scientific
 # question and was chosen by hand (symptom, disease, drug: "Which drug treats the disease that has this symptom?");
 # arbitrary sequences of node types, such as gene, process, gene, give questions of no interest.
@@ -54,7 +54,7 @@ HPO = [
 
 
 def _shipped(value: Any) -> Any:
-    """The metapaths of a source, if `value` is its name; other values unchanged.
+    """The list of metapaths that `value` names; a value that is no text is returned unchanged.
 
     Raises ValueError for an unknown name.
     """
@@ -135,7 +135,7 @@ class PathAnchors(AnchorKind):
 
     def draw(self, source: Source, settings: PathSettings, seed: int, tools: Tools) -> Drawn:
         """Raises InputError for a type that the graph lacks, EmptyGraphError if no path fits."""
-        from kgqa_hpc.anchors.routes import Routes  # its compiler loads slowly, and only drawing needs it
+        from kgqa_hpc.anchors.routes import Routes  # numba loads slowly, and only drawing needs it
 
         routes = Routes(source)
         patterns = [settings.pattern] if settings.patterns is None else settings.patterns
@@ -219,7 +219,7 @@ Question = tuple[int, bytes]  # (start, chain of steps) in the graph on which an
 
 
 class _Draw:
-    """Drawing of the distinct questions of a single pattern: a start, a chain of relations, and types."""
+    """Draws the distinct questions of one pattern. A question is a start node, a chain of relations, and node types."""
 
     def __init__(
         self, routes: Routes, settings: PathSettings, pattern: Metapath | None, seed: int | str
@@ -230,7 +230,7 @@ class _Draw:
         self._positions: list[int] = routes.answers.positions.tolist()
         self._plain_name = cache(lambda node: plain(str(routes.whole.names[node])))
         self._asked: set[Question] = set()
-        self._answers: dict[Question, list[str]] = {}  # empty for questions to leave out
+        self._answers: dict[Question, list[str]] = {}  # an empty list: the question is left out
         self.space = routes.space(self.length, pattern, settings.relations, settings.direction)
         self.anchors = self.space.fitting(seed, settings.number, IN_VAIN, self._anchor)
 

@@ -39,10 +39,10 @@ class RecordSettings(KindSettings):
     source: str = Field(alias="from", description="A run folder, or a .jsonl or .parquet file.")
     where: str | dict[str, Any] = Field(
         default_factory=lambda: {"accepted": True},
-        description="SQL expression over the records of a merged run; or field: value (or values), "
-        "all must hold.",
+        description="Filter: an SQL expression over the records of a merged run, or pairs of a field and its "
+        "allowed value or values, which must all match.",
     )
-    number: int | None = Field(None, ge=1, description="Records to draw by the seed; default: all.")
+    number: int | None = Field(None, ge=1, description="Number of records, drawn by the seed; default: all.")
     stratify: str | None = Field(None, description="Field whose values get equal shares of the records.")
     distractors: Literal["graph"] | None = later_key(
         "Wrong options from the graph of the run `from`, for rephrase_medqa_graph."
@@ -193,10 +193,10 @@ def _dataset_files(source: Path) -> list[Path]:
 
 
 def _selector(settings: RecordSettings) -> Callable[[Mapping[str, Any]], bool]:
-    """Whether a record fits `where`. Raises InputError for a wrong SQL expression."""
+    """A function that tells whether a record fits `where`. Raises InputError for a wrong SQL expression."""
     conditions, source = settings.where, Path(settings.source)
     if isinstance(conditions, dict):
-        # A missing field meets only `accepted: true`, so that files other than datasets need no filter.
+        # A record without the field `accepted` passes its condition: files other than datasets need no filter.
         allowed = {key: value if isinstance(value, list) else [value] for key, value in conditions.items()}
         return lambda record: all(
             record.get(key) in values for key, values in allowed.items() if key != "accepted" or key in record
@@ -223,7 +223,7 @@ def _shares(
     chosen: list[tuple[bytes, dict[str, Any]]] = []
     for depth, entries in enumerate(zip_longest(*ordered)):
         layer = [entry for entry in entries if entry is not None]
-        random.Random(depth).shuffle(layer)  # the last, partial layer favours no stratum by its name
+        random.Random(depth).shuffle(layer)  # so the last, incomplete layer favours no stratum by its name
         chosen += layer
         if len(chosen) >= number:
             break

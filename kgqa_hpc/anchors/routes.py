@@ -1,8 +1,8 @@
 """Traversal of a graph: steps that a pattern allows, end nodes of a chain of steps, and distances.
 
-Paths are drawn on the reduced graph; end nodes and distances are computed on the graph of the answers, whose node
-numbers they use. They use `Incidence`, a sorted table of the typed edges around each node, which holds each edge at
-both of its ends, identical edges once, and no self-loops.
+Paths are drawn on the reduced graph. End nodes and distances are computed on the graph of the answers, in its node
+numbers, with `Incidence`: a sorted table of the typed edges around each node, which holds each edge at both of its
+ends, identical edges once, and no self-loops.
 """
 
 from __future__ import annotations
@@ -27,9 +27,10 @@ from kgqa_hpc.registry import did_you_mean
 
 @dataclass(frozen=True, eq=False)
 class Incidence:
-    """`starts`: int64 (n+1,); the arms of node v are rows starts[v]:starts[v+1] of the other arrays, sorted.
+    """Table of the typed edges around each node; an edge seen from one of its ends is called an arm.
 
-    `arm`: 2 * type of the edge, plus 1 if it comes in; `neighbour`: the other node.
+    `starts`: int64 (n+1,); the arms of node v are rows starts[v]:starts[v+1] of the other arrays, sorted. `arm`:
+    2 * type of the edge, plus 1 if it comes in; `neighbour`: the other node.
     """
 
     starts: Int64
@@ -38,7 +39,7 @@ class Incidence:
 
     @classmethod
     def build(cls, graph: KnowledgeGraph) -> Incidence:
-        """Sort all edges as integers. Raises ValueError if nodes² x types exceeds 2**63."""
+        """The table of a graph, sorted as integers. Raises ValueError if they would exceed 63 bits."""
         real = graph.edge_source != graph.edge_target
         source, target, kind = graph.edge_source[real], graph.edge_target[real], graph.edge_type[real]
         nodes, types = max(graph.num_nodes, 1), max(len(graph.edge_types), 1)
@@ -91,7 +92,7 @@ class Routes:
 
         Raises InputError for a type that the graph lacks.
         """
-        layer = cache(self._layer)  # steps without edge types share their rows
+        layer = cache(self._layer)  # equal steps share their rows
         types = [tuple(pattern[at : at + 2]) if pattern else None for at in range(length)]
         kinds = relations or [None] * length
         return PathSpace([layer(ends, kind, direction) for ends, kind in zip(types, kinds, strict=True)])
@@ -99,7 +100,7 @@ class Routes:
     def way(
         self, path: Sequence[int], relations: Sequence[str | None] | None = None, direction: str = "either"
     ) -> Int64:
-        """The first allowed edge of each step, (steps, 3): edge type, 1 if it points away, node type of its end."""
+        """The first allowed edge of each step, (steps, 3): edge type, 1 if forward, node type of its end."""
         table, steps = self.incidence, np.empty((len(path) - 1, 3), np.int64)
         for k, (node, end) in enumerate(pairwise(path)):
             rows = slice(*table.starts[node : node + 2])
@@ -151,7 +152,7 @@ class Routes:
 
 
 def code_of(name: str, known_names: Sequence[str], noun: str) -> int:
-    """The position of a name among those of the graph. Raises InputError with the nearest name for an unknown name."""
+    """The position of `name` in `known_names`. Raises InputError with the nearest name for an unknown name."""
     if name not in known_names:
         raise InputError(
             f"anchors: the graph has no {noun} {name!r}{did_you_mean(name, known_names)}",
@@ -167,8 +168,8 @@ def chain_ends(
     """The distinct ends of simple paths from `start` along `chain`, int32; None for more than `most` ends, or if the
     search expands more than `looks` nodes.
 
-    `starts` to `neighbour`: arrays of `Incidence`; `chain`: as from `Routes.way`.
-    Depth first: `row` and `stop` are the open rows of each node of the path.
+    `starts` to `neighbour`: arrays of `Incidence`; `chain`: as from `Routes.way`. The search is depth first; `row` and
+    `stop` hold, for each node of the current path, the next row to try and the end of its rows.
     """
     last = len(chain) - 1
     path, row, stop = np.empty(last + 1, np.int64), np.empty(last + 1, np.int64), np.empty(last + 1, np.int64)

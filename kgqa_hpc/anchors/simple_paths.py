@@ -56,7 +56,7 @@ class PathSpace:
     @cached_property
     def _tables(self) -> list[tuple[Any, Any, Any]]:
         """For each layer its starts, next nodes and weights as sequences that Python indexes quickly."""
-        # Without a copy, unless the integers exceed 64 bits.
+        # Arrays are not copied, except integers of more than 64 bits, which become lists.
         return [
             (starts.data, nexts.data, sums.tolist() if sums.dtype == object else sums.data)
             for (starts, nexts), sums in zip(self.layers, self._weights, strict=True)

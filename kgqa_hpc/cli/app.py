@@ -20,7 +20,7 @@ from kgqa_hpc.text.plain_text import parse_duration, plain, plain_json
 
 COMMANDS = Registry("commands", "command", {})
 
-# `kgqa --help` describes the commands of the main way, in this order, and names the others by group.
+# `kgqa --help` describes the commands of the usual workflow, in this order, and names the others by group.
 MAIN = "init preview all status show explain judge merge report publish"
 GROUPS = {
     "one stage": "import sample run",
@@ -49,7 +49,8 @@ class Verbs(TyperGroup):
         if isinstance(entry, typer.Typer):
             parent.add_typer(entry, name=name)
         else:
-            parent.callback()(lambda: None)  # else typer takes a single command for the application itself
+            # Without a callback, typer treats a single command as the application.
+            parent.callback()(lambda: None)
             parent.command(name)(entry)
         group: Any = typer.main.get_group(parent)
         return group.commands[name]
@@ -105,7 +106,7 @@ def main() -> None:
     Errors of the operating system (too many open files, no rights, no memory) are printed in the same form. Output is
     UTF-8 whatever the locale: programs read it, and an ASCII terminal would end the command at the first dash.
     """
-    # Where one is closed, the next file that is opened would get its number.
+    # Replace a closed stdout or stderr: otherwise the next file that is opened would get its descriptor.
     sys.stdout = sys.stdout or open(os.devnull, "w")  # noqa: SIM115
     sys.stderr = sys.stderr or open(os.devnull, "w")  # noqa: SIM115
     for stream in (sys.stdout, sys.stderr):
@@ -115,10 +116,10 @@ def main() -> None:
         try:
             app()
         finally:
-            sys.stdout.flush()  # here its errors can be reported
+            sys.stdout.flush()  # an error of the flush can still be reported here
     except KgqaError as problem:
         _end_with(problem)
-    except BrokenPipeError:  # `kgqa … | head`: not a failure of ours
+    except BrokenPipeError:  # the reader has ended, as in `kgqa … | head`
         _drop_output()
         sys.exit(141)
     except KeyboardInterrupt:
@@ -142,7 +143,7 @@ def _drop_output() -> None:
 
 
 def _end_with(problem: KgqaError) -> NoReturn:
-    LOG.debug("this is where it was noticed", exc_info=True)
+    LOG.debug("the error was raised here", exc_info=True)
     word = "" if isinstance(problem, StoppedEarly) else "error: "
     with suppress(OSError):  # a log on a full disk must not change the exit code
         print(plain(f"{word}{problem}"), file=sys.stderr)

@@ -99,7 +99,7 @@ def combine(
     from kgqa_hpc.dataset.files import condition_of
 
     if number is not None and not share:
-        raise InputError("--number: in which shares?", "say --share once for each run")
+        raise InputError("--number needs the shares of the runs", "give --share once for each run")
     mixture = room.Mixture(share, number, seed) if share else None
     chosen = condition_of(difficulty or (), score or (), where)
     document = room.combine(

@@ -37,7 +37,7 @@ _MODULES = (
     *("kgqa_hpc.kg.sources", "kgqa_hpc.dataset.exports"),
 )
 _DETAILS = ("adds", "needs", "gives", "answer")
-_COMMON = frozenset(["kind", "source", "use", "label"])  # keys that name the entry itself
+_COMMON = frozenset(["kind", "source", "use", "label"])  # keys that only name the entry are not listed
 
 
 @app.command(name="list")
@@ -277,7 +277,9 @@ def count(
     min_degree: Annotated[int, Option(min=0, help="Smallest degree of a node.")] = 3,
     max_degree: Annotated[int, Option(min=1, help="Largest degree of a node.")] = 100,
     backend: Annotated[Literal["native", "graph-tool"], Option(help="Program that counts.")] = "native",
-    unknown_nodes: Annotated[Literal["error", "drop"], Option(help="Edges with unknown nodes.")] = "error",
+    unknown_nodes: Annotated[
+        Literal["error", "drop"], Option(help="Treatment of edges with unknown nodes.")
+    ] = "error",
     threads: Threads = None,
     as_json: AsJson = False,
 ) -> None:

@@ -30,7 +30,7 @@ from kgqa_hpc.errors import ConfigError, InputError
 from kgqa_hpc.terminal import note
 
 Launcher = Literal["mpi", "srun", "array", "alone"]
-LAUNCHERS: tuple[Launcher, ...] = ("mpi", "srun", "array")  # in the order in which they are looked for
+LAUNCHERS: tuple[Launcher, ...] = ("mpi", "srun", "array")  # in the order in which `discover` tries them
 # Variables of rank, number of ranks, and both on the node: Open MPI's mpiexec, MPICH's and Intel's (PMI), srun
 # --mpi=pmix or pmi2; srun. SLURM_PROCID alone proves nothing: the batch script has it too, as task 0 of SLURM_NTASKS.
 _VARIABLES = {
@@ -163,8 +163,8 @@ def assign_gpus(world: World, per_worker: int, environ: MutableMapping[str, str]
     return environ["CUDA_VISIBLE_DEVICES"]
 
 
-# MPI_Finalize is not called, because it would wait for ever for a dead rank.
-FINALIZE_LIMIT = 10.0  # s
+# Seconds after which a timer ends a process in MPI_Finalize, which would wait for ever for a dead rank.
+FINALIZE_LIMIT = 10.0
 _NAMES = (
     # Each MPI: its name, and its names in library versions, in `mpiexec --version` and in image labels.
     ("Open MPI", r"Open ?MPI\)?[ ,:]*v?(\d[\w.]*)"),

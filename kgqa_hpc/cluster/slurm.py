@@ -23,7 +23,7 @@ from kgqa_hpc.store.run_folder import RunFolder
 from kgqa_hpc.text.plain_text import clock_seconds, shell_word
 
 NAME = "jobs.jsonl"
-PATIENCE = 5.0  # s for squeue; a busy controller must not block `kgqa status`
+PATIENCE = 5.0  # longest wait for squeue in seconds; a busy controller must not block `kgqa status`
 
 
 def record_job(logs: Path, job: str, description: str) -> None:
@@ -44,12 +44,12 @@ def recorded_jobs(logs: Path) -> list[str]:
         try:
             jobs[str(canonical.loads(line)["job"])] = None
         except (ValueError, TypeError, KeyError):
-            continue  # a torn last line
+            continue  # the last line was torn by a killed process
     return list(jobs)
 
 
 def own_job(environ: Mapping[str, str]) -> str | None:
-    """The id of the job this process belongs to, of an array the array's."""
+    """The id of this process's job; for a task of a job array, the id of the array."""
     return environ.get("SLURM_ARRAY_JOB_ID") or environ.get("SLURM_JOB_ID")
 
 
@@ -65,7 +65,7 @@ def job_end(environ: Mapping[str, str], ask: bool) -> float | None:
     end_time = environ.get("SLURM_JOB_END_TIME", "")
     if end_time.isdigit():
         return float(end_time)
-    if "SLURM_ARRAY_JOB_ID" in environ:  # the id of one task is the array's, which has a line for each task
+    if "SLURM_ARRAY_JOB_ID" in environ:  # one task has the array's id, for which squeue lists all tasks
         job = f"{environ['SLURM_ARRAY_JOB_ID']}_{environ['SLURM_ARRAY_TASK_ID']}"
     answer = _squeue("--jobs", job, "--format=%L") if ask else None
     remaining = clock_seconds(answer or "")
@@ -152,7 +152,7 @@ class Resources:
     """
 
     workers: int = 1
-    time: float = 2 * 86_400.0  # s
+    time: float = 2 * 86_400.0  # time limit of a job in seconds
     gpus: int = 1
     cpus: int = 4
     memory: str = "32G"
@@ -160,7 +160,7 @@ class Resources:
     graph_memory: str = GRAPHLETS["mem"]
     partition: str | None = None
     account: str | None = None
-    notice: int = 900  # s before the limit at which the workers are warned; at most a quarter of the time
+    notice: int = 900  # seconds of warning before the limit; at most a quarter of the time
     options: dict[str, str] = field(default_factory=dict)
 
     @property
@@ -188,7 +188,7 @@ class Job(NamedTuple):
     name: str
     commands: list[list[str]]
     tasks: int = 1
-    asks: Mapping[str, Any] = {}  # its resources, by submitit's names for options of sbatch
+    asks: Mapping[str, Any] = {}  # requested resources, by submitit's names for sbatch options
 
 
 def jobs_of(run: RunFolder, resources: Resources, stages: Sequence[Any], *, local: bool) -> list[Job]:
@@ -240,9 +240,9 @@ def parameters(job: Job, resources: Resources) -> dict[str, Any]:
     }
     options: dict[str, str | bool] = {"requeue": True}
     for key, value in sbatch_options(site_profile(), job.name).items():
-        if key == "signal":  # another signal, or one to the batch shell, would end the job
+        if key == "signal":  # only its time: another signal, or one to the batch shell, would end the job
             notice = str(value).partition("@")[2]
-            asked["signal_delay_s"] = int(notice) if notice.isdigit() else 60  # Slurm's default
+            asked["signal_delay_s"] = int(notice) if notice.isdigit() else 60  # Slurm's default: 60 s
         elif key not in asked:
             options[key.replace("_", "-")] = value
         elif asked[key] in _DEFAULTS.get(key, (None,)):

@@ -18,10 +18,11 @@ from types import FrameType
 # Seconds from SIGTERM to cancelling the requests in flight. Slurm's KillWait is 30 s, a preemption's often less:
 # with a second for the engine to acknowledge, and the commit, a worker ends within 5 s.
 GRACE = 3.0
-# Seconds after SIGUSR1; our scripts request the signal 15 minutes ahead, some sites 1 minute.
+# Seconds from SIGUSR1 to cancelling the requests in flight; our scripts request SIGUSR1 15 minutes ahead, some sites
+# 1 minute.
 PATIENCE = 60.0
-AGAIN = 0.25  # s between two attempts to interrupt, because the first may come between two calls of steps
-_EARLY = (signal.SIGUSR1, signal.SIGUSR2)  # 1 from our scripts, 2 from submitit
+AGAIN = 0.25  # seconds between two attempts to interrupt: the first may come between two calls of steps
+_EARLY = (signal.SIGUSR1, signal.SIGUSR2)  # our scripts request SIGUSR1, submitit requests SIGUSR2
 _SIGNALS = (signal.SIGTERM, signal.SIGINT, *_EARLY)
 
 
@@ -79,7 +80,7 @@ class Stop:
         self._set(reason, self._now() + grace)
 
     def wait(self, seconds: float) -> bool:
-        """Sleep until the time is over or a stop is requested; returns whether there is a stop."""
+        """Sleep until the time is over or a stop is requested; returns whether a stop was requested."""
         until = self._now() + seconds
         while self.reason is None and (remaining := until - self._now()) > 0:
             # A signal handler cannot wake an Event's waiter in the same thread, so check often.
@@ -93,7 +94,8 @@ class Stop:
         After a stop the early warnings stay ignored: a repeated one must not kill a process that is on its
         way out, which loses its handlers some time before its end.
         """
-        if threading.current_thread() is not threading.main_thread():  # Python gives signals to no other
+        # Only the main thread can set and receive signal handlers.
+        if threading.current_thread() is not threading.main_thread():
             yield
             return
         before = {number: signal.signal(number, self._on_signal) for number in _SIGNALS}

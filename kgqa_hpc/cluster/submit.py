@@ -25,7 +25,7 @@ Cluster = Literal["slurm", "local"]
 DONE, REQUEUE, GIVE_UP = 0, StoppedEarly.exit_code, 1  # exit codes of `kgqa requeue`
 # submitit counts its own time-outs and gives up after three; a run may need a hundred jobs.
 REQUEUES = 1_000_000
-DRAIN = 600.0  # s that a drain may take; Slurm kills the job if it takes longer than its notice
+DRAIN = 600.0  # longest drain in seconds; Slurm kills the job if the drain takes longer than its notice
 
 
 @dataclass
@@ -34,7 +34,7 @@ class Commands:
 
     commands: list[list[str]]
     run: str
-    notice: float  # s between submitit's signal and the limit
+    notice: float  # seconds between submitit's signal and the time limit
     restarts: int = 0
 
     def __call__(self) -> None:
@@ -45,7 +45,7 @@ class Commands:
             while process.poll() is None:
                 time.sleep(0.1)
             if process.returncode == REQUEUE:
-                # As at a near time limit: submitit calls checkpoint(), requeues the job, and does not return.
+                # Send the signal of a near time limit: submitit calls checkpoint(), requeues, and does not return.
                 warning = os.environ.get("SUBMITIT_PREEMPT_SIGNAL", WARNING)
                 os.kill(os.getpid(), signal.Signals[f"SIG{warning}"])
                 time.sleep(DRAIN)
@@ -66,7 +66,7 @@ class Commands:
             os.kill(self._child, signal.SIGUSR1)
             time.sleep(0.5)
         now = progress_mark(survey(Path(self.run)))
-        print(f"stopped; kept at the start {self._mark}, now {now}", flush=True)
+        print(f"stopped; stored at the start: {self._mark}; now: {now}", flush=True)
         if brings_nothing(self._mark, now, REQUEUE, self.restarts):
             return None
         return DelayedSubmission(replace(self, restarts=self.restarts + 1))
@@ -128,9 +128,9 @@ def _submit(run: RunFolder, job: Job, resources: Resources, before: Sequence[str
         executor.update_parameters(**asked)
     work = Commands(job.commands, str(run.path.resolve()), resources.warning_s)
     try:
-        with redirect_stderr(StringIO()):  # submitit prints sbatch's error, which its exception holds too
+        with redirect_stderr(StringIO()):  # submitit prints sbatch's error; its exception has it too
             jobs: Sequence[Any] = executor.submit_array([work] * job.tasks)
-    except (RuntimeError, OSError) as problem:  # submitit's FailedJobError is the former
+    except (RuntimeError, OSError) as problem:  # FailedJobError of submitit is a RuntimeError
         reason = f"{job.name} could not be submitted: {' '.join(str(problem).split())}"
         if before and not local:
             subprocess.run(["scancel", *before], check=False)

@@ -31,7 +31,7 @@ from kgqa_hpc.settings import Key, KindSettings, Settings, StepSettings, line, l
 from kgqa_hpc.steps import STEPS
 from kgqa_hpc.steps.decision import Decision, decision
 
-REFUSED = "(refused)"  # the step of a placeholder
+REFUSED = "(refused)"  # `use` of the placeholder for a refused step
 _PLACEHOLDERS = {"anchors": {"kind": "graphlet"}, "engine": {"kind": "scripted"}}
 GUIDE = "see docs/reference/config.md"
 
@@ -62,7 +62,9 @@ class RunConfig(Settings):
     engine: EngineConfig = Field(description="Engine that answers the prompts.")
     passes: list[PassConfig] = Field(min_length=1, description="Passes over all shards; default: one, main.")
     runtime: RuntimeConfig = Field(RuntimeConfig(), description="Shards, time limits, restarts, budget.")
-    dataset: DatasetConfig = Field(DatasetConfig(), description="What `kgqa merge` makes of the results.")
+    dataset: DatasetConfig = Field(
+        DatasetConfig(), description="Filters, split and metadata that `kgqa merge` applies."
+    )
     target: Target | None = Field(None, description="Accepted records to reach; the sample grows until then.")
     variants: dict[str, list[Any] | dict[str, Any]] | None = Field(
         None, description="Variants of a study: a key with the values to compare, or names with changed keys."
@@ -188,7 +190,7 @@ def check_config(
             lines += problem.message.splitlines()
             data["graph"] = None
     if "engine" not in data and not asks(data["passes"]):
-        data["engine"] = {"kind": "scripted"}  # never started
+        data["engine"] = {"kind": "scripted"}  # no step asks, so it never starts
     config: RunConfig | None
     anchors_known = True
     try:
@@ -211,7 +213,7 @@ def _without(refused: Collection[Key], data: dict[str, Any]) -> RunConfig | None
     """The configuration without refused settings, and with placeholders for refused anchors, engine and steps, so that
     the rest can still be checked.
 
-    None if that is refused, too. `refused` holds the first four parts of the keys.
+    Returns None if the remaining configuration is refused, too. `refused` holds the first four parts of the keys.
     """
     data, judges = {**data}, list[str]()
     for key in refused:
@@ -239,7 +241,7 @@ def _without(refused: Collection[Key], data: dict[str, Any]) -> RunConfig | None
         config = RunConfig.model_validate(data)
     except ValidationError:
         return None
-    config._added_judges = frozenset(judges)  # a refused step may be the judge that `decide` names
+    config._added_judges = frozenset(judges)  # `decide` may name a judge whose step was refused
     return config
 
 
@@ -259,7 +261,7 @@ def _chain_problems(config: RunConfig, anchors_known: bool = True) -> Iterator[t
     # The configurations of variants are checked separately.
     fields_known = anchors_known and config.variants is None
     available = set(KINDS.get(config.anchors.kind).gives)
-    many = ""  # the step that makes many records of an item
+    many = ""  # name of the step that makes several records of an item
     for number, pass_config in enumerate(config.passes):
         for position, settings in enumerate(pass_config.steps):
             fields_known = fields_known and settings.use != REFUSED

@@ -73,30 +73,30 @@ class RuntimeConfig(Settings):
 
     shard_size: int = Field(512, ge=1, description="Anchors per shard.")
     time_limit: Duration | None = Field(
-        None, description="Wall-clock limit of this process; under Slurm the job's end counts."
+        None, description="Wall-clock limit of a process; under Slurm also the job's end, if it is earlier."
     )
     margin: Duration = Field(900.0, description="Time before the limit in which a worker takes no new work.")
     commit_every: Duration = Field(30.0, description="Maximum time between saves to disk.")
     window: int | None = Field(
-        None, ge=1, description="Requests in flight; default: twice the engine's batch."
+        None, ge=1, description="Maximum requests in flight; default: twice the engine's batch."
     )
     lease: Duration = Field(
         120.0,
         gt=0,
-        le=1e9,  # threads wait for parts of it
+        le=1e9,  # threads wait for fractions of this time, which the system limits
         description="Age of a lease's heartbeat after which another worker may take the shard.",
     )
-    attempts: int = Field(3, ge=1, description="Attempts per step.")
+    attempts: int = Field(3, ge=1, description="Maximum attempts of an item per step.")
     engine_stall: Duration = Field(
-        600.0, gt=0, description="Time without a sign of life after which an engine is restarted."
+        600.0, gt=0, description="Time without progress or heartbeat after which an engine is restarted."
     )
     engine_restarts: int = Field(
         20, ge=0, description="Engine restarts without progress before the worker ends."
     )
     item_engine_deaths: int = Field(
-        3, ge=1, description="Engine crashes on an item alone before it counts as failed."
+        3, ge=1, description="Engine crashes with an item alone in it, after which the item counts as failed."
     )
-    budget: RunBudget | None = later_key("Limits of the whole run.")
+    budget: RunBudget | None = later_key("Limits of money, tokens, items and hours of the whole run.")
 
 
 Share = Annotated[float, Field(gt=0, lt=1)]
@@ -117,7 +117,7 @@ class Duplicates(Settings):
 
     exact: bool = Field(True, description="Reject questions equal but for case and punctuation.")
     near: Annotated[Share | None, Package("rensa", "kgqa_hpc[duplicates]")] = Field(
-        None, description="Also reject questions of this Jaccard similarity (character 5-grams)."
+        None, description="Also reject questions of at least this Jaccard similarity (character 5-grams)."
     )
 
 
@@ -142,8 +142,8 @@ class Split(Settings):
 
     by: str = Field(
         "nodes",
-        description="What stays in one part: records connected by nodes, similar sequences "
-        "(sequence_cluster), or equal values of a column.",
+        description="Records that stay together in a part: those connected by nodes, with similar sequences "
+        "(sequence_cluster), or with equal values of a column.",
     )
     shares: dict[Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]*$")], Share] = Field(
         default_factory=lambda: {"train": 0.9, "test": 0.1},
@@ -174,7 +174,7 @@ class Budget(Settings):
 class Target(Settings):
     """Settings of a target size: the sample grows until enough records are accepted or the budget is spent."""
 
-    accepted: int = Field(ge=1, description="Accepted records after all filters, exactly.")
+    accepted: int = Field(ge=1, description="Exact number of accepted records after all filters.")
     per: Literal["all", "group"] = Field(
         "all", description="Scope of `accepted`: the dataset, or each group."
     )
@@ -194,7 +194,8 @@ class DatasetConfig(Settings):
     z_score: float | None = Field(
         3.0,
         gt=0,
-        description="Reject texts whose length is further from the mean, in standard deviations (3.2.2).",
+        description="Reject pairs with a text length more than this number of standard deviations from the mean "
+        "(BioGraphletQA, 3.2.2).",
     )
     duplicates: Duplicates | None = Field(None, description="Reject repeated questions.")
     decontaminate: list[str | EvaluationSet] = Field(

@@ -31,7 +31,7 @@ from kgqa_hpc.registry import Registry
 from kgqa_hpc.settings import section
 from kgqa_hpc.steps import STEPS
 
-Change = dict[str, Any]  # new value by key, of one variant
+Change = dict[str, Any]  # the changed keys of one variant, with their new values
 # The passes of a configuration without the key `passes`.
 PASSES = [{"name": "main", "steps": ["generate", "judge"]}]
 
@@ -51,7 +51,7 @@ def changes(variants: Mapping[str, Any]) -> dict[str, Change]:
         if len(variants) != 1:
             raise ConfigError("variants: name one setting, with the values to compare, or what each changes")
         ((key, values),) = variants.items()
-        # The last part of a text ("org/model": "model"); KEY-NUMBER for a number.
+        # A variant's name is the last part of a text ("model" for "org/model"), or KEY-NUMBER for a number.
         key_path, last = f"variants.{key}", key.rpartition(".")[2]
         names = [v.rpartition("/")[2] if isinstance(v, str) else f"{last}-{v}" for v in values]
         combined = [{key: value} for value in values]

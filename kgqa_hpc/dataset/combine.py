@@ -39,7 +39,7 @@ from kgqa_hpc.store.replace_folder import replaced_folder
 from kgqa_hpc.store.run_folder import RunFolder
 from kgqa_hpc.store.sums import COMBINED, write_sums
 
-CHUNK = 1000  # records of a staged file
+CHUNK = 1000  # largest number of records in a staged file
 FILES = ("accepted", "rejected")
 MUST_AGREE = ("prompts", "passes")  # sections of a fingerprint that describe writer and judges
 COUNTS = (*FILES, "combined", "filtered", "not drawn")

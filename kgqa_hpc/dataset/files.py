@@ -35,7 +35,7 @@ def read_records(dataset: Path, name: str) -> Iterator[dict[str, Any]]:
         yield from map(orjson.loads, file)
 
 
-LEVELS = ("easy", "medium", "hard")  # anchors/family.py, docs/guide/families.md
+LEVELS = ("easy", "medium", "hard")  # levels of difficulty (anchors/family.py, docs/guide/families.md)
 
 
 def condition_of(

@@ -24,7 +24,7 @@ from kgqa_hpc.settings import Package
 from kgqa_hpc.steps import STEPS
 from kgqa_hpc.steps.decision import RULES
 
-TIMEOUT = 5.0  # s for each probe
+TIMEOUT = 5.0  # time limit of a probe in seconds
 SYSTEM_PYTHON = "/usr/bin/python3"
 CHECKED = (SOURCES, KINDS, STEPS, ENGINES, EXPORTS, RULES, SECTIONS, METRICS)
 
@@ -72,7 +72,8 @@ def _registries(timeout: float) -> list[Check]:
         return broken or "; ".join(filter(None, [own_names, *foreign_names])) or "none"
 
     checks = []
-    commands = filter(None, [REGISTRIES.get("commands")])  # in place where `kgqa` runs
+    # This registry exists only if the program `kgqa` is running.
+    commands = filter(None, [REGISTRIES.get("commands")])
     for registry in (*CHECKED, *commands):
         label = f"{registry.group} known"
         checks += checked(label, partial(names, registry, label), timeout)

@@ -103,7 +103,7 @@ def _kernel(timeout: float) -> str:
         fix = "nvidia-smi: does another process hold the card?"
         raise Fails(f"no answer within {timeout:.0f} s", fix, needed=True) from None
     if done.returncode != 0:
-        messages = done.stderr.strip().splitlines() or ["it ended without a word"]
+        messages = done.stderr.strip().splitlines() or ["the test program ended without a message"]
         fix = "a node with a GPU, its driver, and torch built for its CUDA (images: start with --nv)"
         raise Fails(messages[-1], fix, needed=True)
     return done.stdout.strip().splitlines()[-1]
@@ -129,5 +129,5 @@ def _guided(model: Path, backend: str, tp: int, timeout: float) -> str:
         raise Fails(words, "docs/guide/engines.md, lmdeploy", needed=True) from None
     if isinstance(value, dict) and all(isinstance(value.get(key), bool) for key in ("ok", "sure")):
         return "answers as its grammar says"
-    words = f"left its grammar: {answers[0].text[:80]}"
-    raise Fails(words, "engine.structured: none, and report it", needed=True)
+    words = f"the answer does not follow its grammar: {answers[0].text[:80]}"
+    raise Fails(words, "set engine.structured: none, and report this error", needed=True)

@@ -25,7 +25,8 @@ from kgqa_hpc.engines.engine import Readiness
 from kgqa_hpc.errors import KgqaError, StoreError
 from kgqa_hpc.store import atomic
 
-SPACE_NEEDED = 2 * 2**30  # bytes: a run of the published size takes about 1.5 GB besides the model
+# Bytes of free disk; a run of the published size takes about 1.5 GB besides the model.
+SPACE_NEEDED = 2 * 2**30
 MPI_LABEL = "org.kgqa.mpi"
 VERSION_LABEL = "org.opencontainers.image.version"
 
@@ -59,7 +60,7 @@ Probe = Callable[[float], str | Readiness | list[Check]]
 
 
 def checked(name: str, probe: Probe, timeout: float) -> list[Check]:
-    """The checks of a probe; of an error the failed one."""
+    """The checks that a probe returns; if it raises an error, one failed check."""
     try:
         answer = probe(timeout)
     except (KgqaError, ImportError) as problem:
@@ -252,7 +253,7 @@ def _folder(path_of: Callable[[], object], timeout: float) -> str:
     try:
         folder = str(path_of())
         with tempfile.TemporaryDirectory(dir=folder, prefix=".kgqa-doctor-") as scratch:
-            for exclusive in (True, False):  # as leases and as other files
+            for exclusive in (True, False):  # exclusively, as leases are written, and by replacement
                 atomic.write_file(Path(scratch, "a"), b"x", exclusive=exclusive)
         free = shutil.disk_usage(folder).free
     except (OSError, StoreError) as problem:

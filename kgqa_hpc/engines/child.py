@@ -104,7 +104,8 @@ def _parsed(verb: str, content: Any) -> Any:
         case "ready" | "checked" | "described":
             return EngineInfo(**{**content, "max_batch": max(content["max_batch"], 1)})
         case "refused":
-            kind = getattr(errors, content["error"], InputError)  # a package's own class is not known here
+            # An error class of a package is unknown here.
+            kind = getattr(errors, content["error"], InputError)
             return kind(*("\n".join(map(one_line, content[key].split("\n"))) for key in ("message", "cure")))
         case "beat":
             return {name: float(content.get(name, 0)) for name in ("progress", *LOAD)}
@@ -222,7 +223,7 @@ class _Child:
         with self._sending:
             try:
                 self._socket.sendall(data)
-            except OSError:  # the worker is gone
+            except OSError:  # the worker has ended
                 os._exit(0)
 
     def _beat(self) -> None:
@@ -239,7 +240,7 @@ def main() -> None:
     """Serve the worker whose socket and process id are given."""
     fd, parent = int(sys.argv[1]), int(sys.argv[2])
     ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-    if os.getppid() != parent:  # it died before the line above
+    if os.getppid() != parent:  # the worker died before prctl took effect
         os._exit(0)
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)

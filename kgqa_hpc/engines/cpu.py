@@ -38,7 +38,7 @@ os.environ.setdefault("GOMP_SPINCOUNT", "10000")
 
 PREFIXES = 2  # system messages kept evaluated: a generator's and a judge's
 CPU = Package("xllamacpp", "kgqa_hpc[cpu]")
-MARGIN = 2  # tokens at the end of a prefix that may join with what follows, and so are left out of it
+MARGIN = 2  # tokens left out at the end of a prefix, because they may merge with the text that follows
 _CURE = "give a complete .gguf file under engine.model, or leave it out for the bundled one"
 
 
@@ -75,12 +75,12 @@ class CpuEngine(PoolEngine):
         require_gguf(path)
         super().__init__(config.slots)
         self._config = config
-        ascii_only = config.model is None  # the small bundled model fails in other alphabets
+        ascii_only = config.model is None  # the small bundled model writes no other alphabets correctly
         self._grammar = remembered(lambda schema: ebnf(schema, ascii_only=ascii_only))
         self._slots = PREFIXES if config.slots == 1 else config.slots
         threads = config.threads or usable_cores()
         with ThreadPoolExecutor(1) as pool:
-            digest = pool.submit(sha256_of, path)  # while the model loads
+            digest = pool.submit(sha256_of, path)  # computed while the model loads
             self._llama = LlamaServer(path, self._slots, config.context, threads, config.chat_template)
         # System messages, the least recently used first: the slot of each, and the evaluated beginning of its prompts.
         self._prefixes: dict[str, tuple[int, list[int]]] = {}
@@ -223,7 +223,7 @@ class LlamaServer:
         params.cpuparams.n_threads = params.cpuparams_batch.n_threads = threads
         params.warmup = False
         params.verbosity = 0
-        params.cache_ram_mib = 0  # else it keeps old prompts: 8 GB by default
+        params.cache_ram_mib = 0  # no cache of old prompts in RAM; llama.cpp's default is 8 GB
         params.ui = False
         params.api_keys = [self._key]
         if chat_template:

@@ -55,7 +55,7 @@ OBSERVED = ("server", "structured", "omitted")
 ServerLoad = dict[str, float]
 LOAD = ("retries", "throttled", "waited_s")
 
-# Cure of an error whose reason is in the output of the engine's child; the worker's side replaces it by the path.
+# Cure of an error whose reason is in the engine's log; the worker replaces these words by the path of the log.
 SEE_LOG = "see the engine's log"
 
 
@@ -66,7 +66,7 @@ def count_of(value: Any) -> int:
     return int(min(value, MOST_TOKENS))
 
 
-class Request(NamedTuple):  # as Response: made three times as quickly as a frozen dataclass
+class Request(NamedTuple):  # a NamedTuple is made three times as fast as a frozen dataclass
     """One prompt. `id` is unique among the requests in flight; `messages` are {"role", "content"} objects.
 
     `schema` is the JSON schema the answer must follow (enforced while decoding where the engine can), `seed`
@@ -116,7 +116,7 @@ class EngineInfo:
     server: str = ""  # version or `system_fingerprint` that a server reports
     structured: str = ""  # how a server enforces schemas (engines/openai/agreement.py)
     omitted: str = ""  # parameters that a server refuses, and their replacements
-    gpu_uuid: str = ""  # of its first card, which `kgqa bench` watches
+    gpu_uuid: str = ""  # UUID of the engine's first GPU, whose use `kgqa bench` measures
 
     def provenance(self) -> dict[str, str]:
         """The fields that are stored with each record (docs/guide/dataset.md)."""

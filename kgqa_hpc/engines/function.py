@@ -28,7 +28,7 @@ from kgqa_hpc.errors import EngineConfigError
 
 Function = Callable[[list[Mapping[str, str]], Mapping[str, Any] | None, int], Any]
 PLACES = "its module must lie in the working folder, on PYTHONPATH, or in an installed package"
-SAVED = ".pickle"  # ending of a function that kgqa_hpc.Run has saved
+SAVED = ".pickle"  # file suffix of a function that kgqa_hpc.Run has saved
 
 
 class FunctionSettings(EngineSettings):
@@ -41,7 +41,7 @@ class FunctionSettings(EngineSettings):
     call: str = Field(
         pattern=rf"^([\w.]+:[\w.]+|/.*\{SAVED})$", description='The function as "module:function".'
     )
-    model: str | None = Field(None, description="Model in the provenance; default: the call's.")
+    model: str | None = Field(None, description="Model name in the provenance; default: `call`.")
     concurrency: int = Field(8, ge=1, description="Simultaneous calls.")
 
     def contents(self) -> dict[str, str]:
@@ -57,7 +57,7 @@ class FunctionSettings(EngineSettings):
         if spec is None:
             raise EngineConfigError(f"engine.call: there is no module {module}", PLACES)
         if spec.origin is None or not spec.has_location:
-            return {}  # of the interpreter itself
+            return {}  # a module of the interpreter itself has no file
         return {"call": hashlib.sha256(Path(spec.origin).read_bytes()).hexdigest()}
 
 
@@ -88,7 +88,7 @@ class FunctionEngine(PoolEngine):
 
 @contextmanager
 def _working_folder() -> Iterator[None]:
-    """Modules of the working folder can be imported, also by the `kgqa` program, whose path does not begin there."""
+    """Allow imports from the working folder, which is not on the import path of the `kgqa` program."""
     folder = os.getcwd()
     sys.path.insert(0, folder)
     try:

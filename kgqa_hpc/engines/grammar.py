@@ -30,9 +30,9 @@ from kgqa_hpc.errors import EngineConfigError
 T = TypeVar("T")
 Schema = Mapping[str, Any]
 
-STRING_LIMIT = 400  # characters of a string without maxLength: every answer must end
-ARRAY_LIMIT = 8  # elements of an array without maxItems
-MOST_REMEMBERED = 64  # schemas
+STRING_LIMIT = 400  # largest length of a string without maxLength: every answer must end
+ARRAY_LIMIT = 8  # largest number of elements of an array without maxItems
+MOST_REMEMBERED = 64  # size of a cache: number of schemas
 LONGEST_PATTERN = 500  # characters of a pattern
 USAGE = "^(A|B)MIDDLE[.!]$, its middle .* or [^?]* or (.|\\n)* or one of these with +"
 
@@ -92,7 +92,7 @@ def _meant(text: str) -> str:
     return re.sub(r"\\(.)", lambda match: "\n" if match[1] == "n" else match[1], text)
 
 
-MOST_NUMBERS = 1000  # a range up to this size is spelt out in a grammar
+MOST_NUMBERS = 1000  # largest range of numbers that a grammar lists one by one
 BOUNDS = f"give no bound, minimum 0, or two whole bounds at most {MOST_NUMBERS:,} apart"
 
 
@@ -151,7 +151,7 @@ def ebnf(schema: Schema, *, ascii_only: bool = False, bounded: bool = True) -> s
     rules = _Rules(ascii_only, bounded)
     try:
         root = rules.of(schema)
-    except (KeyError, TypeError, ValueError) as problem:  # of a step that makes its schemas itself
+    except (KeyError, TypeError, ValueError) as problem:  # a schema that a step made itself
         cure = "simplify the schema in the prompt's front matter"
         raise EngineConfigError(f"schema: no grammar for it: {problem}", cure) from None
     char = _ASCII if ascii_only else f"char ::= {_without('', False)}"

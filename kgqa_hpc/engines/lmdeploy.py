@@ -21,9 +21,9 @@ from kgqa_hpc.errors import EngineConfigError
 
 # Requests in flight per sequence of the batch, so that the next request is tokenised before a slot becomes free.
 WINDOW_SHARE = 1.25
-LOOK_EVERY_S = 2.0  # between two readings of the scheduler's ticks
+LOOK_EVERY_S = 2.0  # seconds between two readings of the scheduler's ticks
 METRICS_EVERY_S = 60.0
-STALL_S = 60.0  # s without a tick or an answer that count as a hang; the scheduler ticks at every step
+STALL_S = 60.0  # seconds without a tick or an answer that count as a hang; the scheduler ticks at every step
 HOPELESS = 32  # number of failures in a row after which the engine ends
 # Error codes caused by the request (lmdeploy.serve.core.exceptions.ErrorCode; EngineConfigError: a schema without a
 # grammar); others are failures of the engine.
@@ -53,7 +53,7 @@ class LmdeployEngine:
         self._waiting: set[asyncio.Task[None]] = set()
         self._failures = 0
         self._sampling = sampling_of(config.model, config.thinking, config.generation)
-        self.progress = 0  # ticks of LMDeploy's scheduler and tokens of finished answers
+        self.progress = 0  # sum of the ticks of LMDeploy's scheduler and the tokens of finished answers
         self.info = EngineInfo(
             name="lmdeploy",
             version=__version__,
@@ -62,7 +62,7 @@ class LmdeployEngine:
             quantisation=f"{_loaded_format(self._pipe)} kv{config.quant_policy or 16}".strip(),
             settings=config.recorded(
                 "backend",
-                # LMDeploy turns it off with a warning for some architectures.
+                # The value in effect: LMDeploy turns prefix caching off for some architectures, with a warning.
                 enable_prefix_caching=bool(self._engine.backend_config.enable_prefix_caching),
                 sampling=self._sampling.added,
             ),
@@ -124,7 +124,7 @@ class LmdeployEngine:
             # A request longer than the context takes a code path of LMDeploy that has crashed (#4944).
             room = config.session_len + config.thought_room - prepared.input_token_len
             prepared.gen_config.max_new_tokens = min(prepared.gen_config.max_new_tokens, room)
-            # Wait for a slot in the batch; only here may a request be cancelled without LMDeploy.
+            # Wait for a slot in the batch. A request can be cancelled without LMDeploy only while it waits here.
             task = asyncio.current_task()
             assert task is not None
             self._waiting.add(task)

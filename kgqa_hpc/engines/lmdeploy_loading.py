@@ -70,8 +70,8 @@ class LmdeploySettings(EngineSettings):
     sequence_tokens: int | None = Field(
         None,
         ge=64,
-        description="Tokens of a sequence outside the prefix cache, which decide the batch; "
-        "default: 600, 1700 without prefix caching.",
+        description="Expected tokens of a sequence outside the prefix cache; determines the batch. "
+        "Default: 600, or 1700 without prefix caching.",
     )
     cache_max_entry_count: float = Field(
         0.8, gt=0, lt=1, description="Share of the free GPU memory for the KV cache."
@@ -194,7 +194,7 @@ def load(settings: LmdeploySettings) -> tuple[Any, Path]:
     local = stage(folder, settings.stage_to) if settings.stage_to else folder
     try:
         backend = backend_config(settings, batch)
-        # LMDeploy warns at each request to a Llama 3, whose template writes the token too; the prompt is right.
+        # Hide LMDeploy's warning of a duplicate BOS token at each request to a Llama 3; the prompt is correct.
         logging.getLogger("lmdeploy").addFilter(lambda log: "duplicate bos token" not in str(log.msg))
         # LMDeploy's tokenizer for gpt-oss drops the marks between thought and answer, and downloads a vocabulary.
         tokenizer.GptOssTokenizer = tokenizer.HuggingFaceTokenizer
@@ -202,7 +202,7 @@ def load(settings: LmdeploySettings) -> tuple[Any, Path]:
         pipe = lmdeploy.pipeline(str(local), backend_config=backend, log_level="WARNING")
     except (Exception, SystemExit) as problem:  # checks of LMDeploy's PyTorch backend end with exit(1)
         words = f"{type(problem).__name__}: {problem}"
-        cure = "the engine's log has the whole story; is the model complete, and does it fit the GPU?"
+        cure = "the engine's log has the whole error; is the model complete, and does it fit the GPU?"
         raise EngineConfigError(
             f"LMDeploy cannot load {public_name(settings.model)}: {words}", cure + without_node(words)
         ) from problem
@@ -229,7 +229,7 @@ def fitting(settings: LmdeploySettings, folder: Path, card: int | None) -> int |
             print(f"lmdeploy: {words}: set engine.max_batch_size", flush=True)
         return None
     shares = settings.enable_prefix_caching
-    # The part of a sequence that it does not share, with half a thought.
+    # Tokens of a sequence that are not in the shared prefix cache; half of the longest thought is added below.
     unshared = settings.sequence_tokens or (UNSHARED_TOKENS if shares else SEQUENCE_TOKENS)
     room = budget(
         size,

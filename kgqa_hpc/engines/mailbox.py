@@ -78,7 +78,7 @@ class Mailbox:
     def wait(
         self, timeout: float | None = None, room: int | None = None
     ) -> tuple[list[Request], list[Response]]:
-        """New requests (at most `room`; 0 leaves them) and finished answers, as soon as one is there.
+        """New requests (at most `room`; 0 leaves them) and finished answers, as soon as one of either is available.
 
         Returns two empty lists after `timeout` seconds, on cancel, and once when the mailbox has ended.
         Raises the exception passed to `fail`.

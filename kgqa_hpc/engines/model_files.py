@@ -27,7 +27,7 @@ from kgqa_hpc.text.streams import read_bytes
 _WEIGHTS = (".safetensors", ".bin", ".pth", ".pt", ".gguf", ".onnx", ".h5", ".msgpack")
 _CACHED = re.compile(r"models--([^/]+)--([^/]+)/snapshots/")
 STREAMS = 8  # one stream takes 0.5-1 GB/s from a parallel file system
-_PIECE = 256 << 20  # bytes that one stream takes of a file
+_PIECE = 256 << 20  # bytes of a file that a stream reads before it takes the next piece
 _BLOCK = 8 << 20
 # Largest share of the job's memory for a model in a tmpfs; the rest is for the workers that load it. Our choice.
 MEMORY_SHARE = 0.75
@@ -150,7 +150,8 @@ def stage(folder: Path, target: str) -> Path:
         # Leftovers of killed processes, because the lock was free.
         for leftover in copy.parent.glob(f".{glob.escape(copy.name)}.*.partial"):
             shutil.rmtree(leftover, ignore_errors=True)
-        if not is_whole(copy, parts):  # no copy yet, or one that lost files, as cleaners of /tmp delete them
+        # There is no copy yet, or cleaners of /tmp have deleted some of its files.
+        if not is_whole(copy, parts):
             shutil.rmtree(copy, ignore_errors=True)
             require_room(copy.parent, sum(parts.values()))
             _copy(folder, parts, copy)
@@ -225,7 +226,7 @@ def _copy(folder: Path, parts: dict[str, int], copy: Path) -> None:
 
 
 def _read(folder: Path, parts: dict[str, int], copy: Path | None = None) -> None:
-    """Read the files in several streams; with `copy`, write them into the files of the same size there."""
+    """Read the files in several streams; with `copy`, write them into that folder's files, which have the full size."""
 
     def read_piece(name: str, start: int, end: int) -> None:
         with (

@@ -77,7 +77,8 @@ def read_size(folder: Path) -> ModelSize | None:
         return None
     except (OSError, ValueError, RecursionError) as problem:
         raise EngineConfigError(f"{folder}/config.json cannot be read: {problem}") from None
-    config = config.get("text_config") or config.get("llm_config") or config  # the decoder of text
+    # Models for text and images keep the sizes of their text decoder in a member of its own.
+    config = config.get("text_config") or config.get("llm_config") or config
     keys = ("num_hidden_layers", "num_attention_heads", "hidden_size")
     layers, heads, hidden = (count_of(config.get(key)) for key in keys)
     # Layers of linear attention or of a state space need memory per sequence instead of per token.
@@ -188,7 +189,7 @@ _FAMILIES: dict[str, dict[bool, dict[str, float]]] = {
 
 
 class Generation(Settings):
-    """Sampling parameters besides the prompt's temperature; the default of each is the engine's."""
+    """Sampling parameters besides the prompt's temperature; a parameter that is not set has the engine's default."""
 
     temperature: float | None = Field(None, ge=0, description="Temperature for prompts with temperature 0.")
     top_p: float | None = Field(
@@ -197,12 +198,16 @@ class Generation(Settings):
         le=1,
         description="Nucleus sampling: the likeliest tokens whose probabilities sum to this.",
     )
-    top_k: int | None = Field(None, ge=1, description="Likeliest tokens to sample from.")
+    top_k: int | None = Field(None, ge=1, description="Number of likeliest tokens to sample from.")
     min_p: float | None = Field(
         None, ge=0, lt=1, description="Minimum probability of a token, as share of the likeliest."
     )
-    repetition_penalty: float | None = Field(None, gt=0, description="Above 1: less repetition.")
-    extra: dict[str, Any] | None = Field(None, description="Further parameters, passed on unchanged.")
+    repetition_penalty: float | None = Field(
+        None, gt=0, description="Penalty on repeated tokens; above 1: less repetition."
+    )
+    extra: dict[str, Any] | None = Field(
+        None, description="Further sampling parameters, passed on to the engine unchanged."
+    )
 
     def values(self) -> dict[str, Any]:
         """The parameters that are set, with extras, without the temperature."""
@@ -212,8 +217,8 @@ class Generation(Settings):
 class Sampling(NamedTuple):
     """Sampling parameters of a model. `added` is the part that the configuration does not name, for the provenance."""
 
-    temperature: float  # in place of a prompt's 0
-    values: Mapping[str, Any]  # the other parameters
+    temperature: float  # used for prompts with temperature 0
+    values: Mapping[str, Any]  # the parameters other than the temperature
     added: Mapping[str, Any]
 
 

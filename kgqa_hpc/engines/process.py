@@ -38,11 +38,11 @@ from kgqa_hpc.engines.engine import (
 from kgqa_hpc.errors import EngineDied, InputError, KgqaError
 from kgqa_hpc.store.atomic import open_append
 
-START_LIMIT_S = 3600.0  # a 70B model from a cold parallel file system takes minutes, not an hour
+START_LIMIT_S = 3600.0  # longest start of an engine; a 70B model from a cold file system takes minutes
 CLOSE_GRACE_S = 20.0
-LOG_GRACE_S = 2.0  # for the last output to reach the log
+LOG_GRACE_S = 2.0  # seconds to wait until the child's last output is in the log
 LOOKS, PAUSE_S = 500, 0.01  # attempts to read the exit status of a child
-LOOK_EVERY_S = 0.2  # s between two checks for a stop while the engine starts or checks schemas
+LOOK_EVERY_S = 0.2  # seconds between two checks for a stop while the engine starts or checks schemas
 
 
 @contextmanager
@@ -191,7 +191,7 @@ class EngineProcess:
                 self._post("close")
                 deadline = time.monotonic() + CLOSE_GRACE_S
                 while time.monotonic() < deadline:
-                    self._listen(0.1, working=False)  # ends with EngineDied: it closed its connection
+                    self._listen(0.1, working=False)  # raises EngineDied when the child closes its connection
             self.kill()
 
     def kill(self) -> None:
@@ -230,7 +230,7 @@ class EngineProcess:
         self._load_before, self._load = self.server_load, dict.fromkeys(LOAD, 0.0)
         self.in_flight = set()
         self._answers = []
-        # Seconds since the last frame, and since the last frame that shows progress; the time of the last look.
+        # Seconds since the last frame, and since the last frame that shows progress; below, the time of the last check.
         self._silent = self._idle = 0.0
         self._looked = time.monotonic()
 
@@ -260,7 +260,7 @@ class EngineProcess:
         try:
             while self._outgoing:
                 del self._outgoing[: connection.send(self._outgoing)]
-        except OSError:  # full, or the child is gone: reading reports the reason, after its last output
+        except OSError:  # the pipe is full, or the child died, which _listen reports
             return
 
     def _listen(self, timeout: float, *, working: bool) -> None:
@@ -276,7 +276,7 @@ class EngineProcess:
             try:
                 data = self._socket.recv(1 << 20)
             except OSError:
-                data = b""  # a reset by the child's death is the end of the stream
+                data = b""  # if the child died, a reset of the connection means the end of the stream
             if not data:
                 self._die(None)
             self._incoming += data
@@ -321,7 +321,7 @@ class EngineProcess:
         self._idle = self._idle + elapsed if idle else 0.0
         if self._silent > self._silent_after:
             self._die(f"it showed no sign of life for {self._silent:.0f} s")
-        # A child that compiles a schema reports no progress; its own, shorter limit applies only to answers.
+        # The engine's own, shorter limit applies only to answers: a child that compiles a schema shows no progress.
         stall = self._info.stall_s if self._info and self.in_flight else 0.0
         if self._idle > (min(stall, self._stall_after) if stall else self._stall_after):
             number = len(self.in_flight)
@@ -330,7 +330,7 @@ class EngineProcess:
     def _die(self, reason: str | None) -> NoReturn:
         """Kill the remaining processes and raise EngineDied, with the last line of the log.
 
-        The default `reason` is the exit status. An engine that named an error of the user's is the cause.
+        The default `reason` is the exit status. If the engine has reported an InputError, that is the reason.
         """
         assert self._process is not None
         if isinstance(refusal := self._reply, InputError):

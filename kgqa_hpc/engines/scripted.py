@@ -45,11 +45,11 @@ class GpuModel(Settings):
     prefill_tokens_per_s: float = Field(0.0, ge=0, description="Speed of prefill; 0: no time.")
     decode_tokens_per_s: float = Field(0.0, ge=0, description="Decoding speed of a sequence; 0: no time.")
     saturation: int = Field(
-        0, ge=0, description="Sequences that use the card fully; more share its speed; 0: no limit."
+        0, ge=0, description="Sequences that saturate the card; more share its speed; 0: no limit."
     )
     prefix_hit: float = Field(0.0, ge=0, le=1, description="Share of the system message in the prefix cache.")
     jitter: float = Field(0.0, ge=0, le=1, description="Relative spread of durations.")
-    per_request_s: float = Field(0.0, ge=0, description="Added to each request.")
+    per_request_s: float = Field(0.0, ge=0, description="Seconds added to each request.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,17 +59,17 @@ class Cost:
     prompt_tokens: int
     cached_tokens: int
     completion_tokens: int
-    stretch: float = 1.0  # factor of the decoding time, from jitter
+    stretch: float = 1.0  # factor of the decoding time; jitter makes it differ from 1
 
 
 class Batch(Generic[T]):
-    """Requests of any type T in the model GPU. Times are seconds on any monotonic scale, never decreasing."""
+    """Simulation of a GPU's batch, for requests of any type T. Times are seconds on any monotonic scale."""
 
     def __init__(self, latency: GpuModel) -> None:
         self.latency = latency
         self.busy_sequence_s = 0.0  # sum of the times that sequences were in the batch
         self._queue: deque[tuple[T, Cost]] = deque()
-        # A heap: end on the decoding clock, number, entry.
+        # Heap of running sequences: end on the decoding clock, number, time of entry, request.
         self._running: list[tuple[float, int, float, T]] = []
         # A clock that advances with the decoding speed of a sequence, and the time of its last update.
         self._decoded = self._now = 0.0
@@ -148,18 +148,18 @@ _GARBAGE = (
 class Faults(Settings):
     """How often the scripted engine misbehaves: probabilities per request, drawn from its content."""
 
-    garbage: float = Field(0.0, ge=0, le=1, description="The answer is not JSON.")
-    truncate: float = Field(0.0, ge=0, le=1, description="The answer stops at the token limit.")
-    error: float = Field(0.0, ge=0, le=1, description="The request fails.")
-    hang: float = Field(0.0, ge=0, le=1, description="The engine hangs, once per request.")
-    crash: float = Field(0.0, ge=0, le=1, description="The engine process dies, once per request.")
-    poison: float = Field(0.0, ge=0, le=1, description="The engine process dies at each such request.")
+    garbage: float = Field(0.0, ge=0, le=1, description="Probability of an answer that is not JSON.")
+    truncate: float = Field(0.0, ge=0, le=1, description="Probability of an answer cut at the token limit.")
+    error: float = Field(0.0, ge=0, le=1, description="Probability of a failed request.")
+    hang: float = Field(0.0, ge=0, le=1, description="Probability of a hang, once per request.")
+    crash: float = Field(0.0, ge=0, le=1, description="Probability of a crash, once per request.")
+    poison: float = Field(0.0, ge=0, le=1, description="Share of requests that always crash the engine.")
 
 
 class Planted(Settings):
     """Another share of acceptance for requests that contain certain texts: a judge with a known preference."""
 
-    holds: list[str] = Field(min_length=1, description="Texts that all stand in the messages.")
+    holds: list[str] = Field(min_length=1, description="Texts that the messages must all contain.")
     accept: float = Field(ge=0, le=1, description="Share of such requests answered true.")
 
 
@@ -169,7 +169,7 @@ class ScriptedSettings(EngineSettings):
     operational: ClassVar = frozenset({"latency"})
 
     kind: Literal["scripted"] = "scripted"
-    model: str = Field("scripted-1", description="Part of the provenance and of the answers.")
+    model: str = Field("scripted-1", description="Name in the provenance; answers depend on it.")
     accept: float = Field(0.9, ge=0, le=1, description="Share of pairs the judge accepts.")
     planted: list[Planted] | None = Field(
         None, description="Other shares for requests with certain texts; the first match counts."
@@ -206,7 +206,7 @@ class ScriptedEngine:
 
     def preflight(self, schemas: Sequence[Mapping[str, Any]]) -> None:
         for schema in schemas:
-            ebnf(schema)  # refuses what no other engine could serve
+            ebnf(schema)  # raises EngineConfigError for a schema that no other engine could serve
 
     def generate(self, mailbox: Mailbox) -> Iterator[Response]:
         batch: Batch[tuple[Request, bytes, Cost]] = Batch(self._config.latency)
@@ -272,7 +272,7 @@ class ScriptedEngine:
             share = getattr(self._config.faults, fault)
             if not share or _unit(key, fault.encode()) >= share:
                 continue
-            if fault != "poison":  # once per request
+            if fault != "poison":  # crash and hang happen once per request
                 assert self._memory is not None
                 line = f"{fault} {key.hex()}\n"
                 if self._memory.exists() and line in self._memory.read_text():

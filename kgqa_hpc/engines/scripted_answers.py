@@ -30,8 +30,8 @@ _AGAIN = "? Write this question"
 
 _LENGTHS = {"question": (79, 395), "answer": (59, 996)}
 _OTHER_LENGTH = (40, 300)
-_OBJECTS = 6  # at most, of a list of objects, such as pairs about an abstract
-_GOOD = 0.3  # part of a score's range that an accepted item is in: 7 to 10 of 0 to 10
+_OBJECTS = 6  # largest length of a list of objects, such as pairs about an abstract
+_GOOD = 0.3  # upper part of a score's range for accepted items: 7 to 10 of 0 to 10
 _ANY_FORM = "^(.|\\n)*$"
 # Values for fields in which later steps expect a name from the prompt or a known name instead of free text.
 _ORGANISMS = ("Homo sapiens", "Mus musculus", "Escherichia coli", "All", "Not sure", "Unknown")
@@ -60,12 +60,13 @@ _CLOSED = (
     "Can {a} account for {b}",
     "Should {b} be looked for in patients with {a}",
 )
-_WILLING: dict[str, Any] = {"worth_asking": True, "decline_reason": ""}  # it never declines an anchor
-_DECISION = "final_decision"  # the field beside which a question is one of yes or no
+# The scripted engine never declines an anchor.
+_WILLING: dict[str, Any] = {"worth_asking": True, "decline_reason": ""}
+_DECISION = "final_decision"  # a schema with this field asks for a yes-or-no question
 
 
 class Draw:
-    """An endless stream of small numbers that follows from `key` (at most 64 bytes) alone, on every machine."""
+    """An endless stream of random numbers that depends on `key` (at most 64 bytes) alone, on every machine."""
 
     __slots__ = ("_key", "_round", "_state")
 
@@ -101,7 +102,7 @@ class Draw:
 # A long text of the phrases in a fixed random order; a draw is a position in it, which is fast.
 _ORDER = Draw(b"passage")
 _PIECES = [f", {_ORDER.choose(_PHRASES)}" for _ in range(4096)]
-_PASSAGE = "".join(_PIECES) * 2  # a text may begin near the end of the first
+_PASSAGE = "".join(_PIECES) * 2  # doubled, because a text may begin near the end
 _PASSAGE_STARTS = tuple(accumulate((len(piece) for piece in _PIECES[:-1]), initial=0))
 
 
@@ -207,7 +208,7 @@ def _count_booleans(schema: Schema) -> int:
 
 
 def _formed(text: str, form: TextForm, least: int, most: int, draw: Draw) -> str:
-    """The text with a beginning and an end of the form, without its forbidden letters, of the same length if it can."""
+    """`text` changed to have the form: a beginning, an end, no forbidden letters; with the same length if possible."""
     begin, end = draw.choose(form.begins), draw.choose(form.ends) if form.ends else ""
     remaining = len(begin) + len(end)
     length = min(max(len(text), remaining + form.least, least), most) - remaining
@@ -238,8 +239,8 @@ def names_in(prompt: str) -> list[str]:
 
 
 def question_in(prompt: str) -> str | None:
-    """The question that a prompt asks to copy (`Write the question "…?"`, `…? Write this question again`), one about
-    the first of two names where it asks for a pair about both, else None.
+    """The question that a prompt asks to copy (`Write the question "…?"`, `…? Write this question again`); for a prompt
+    that asks for a pair about two names, a question about the first; else None.
     """
     if pair := _PAIR_OF_NAMES.search(prompt):
         return f"Which finding goes together with {pair[1].split(' and ', 1)[0]}?"

@@ -55,9 +55,9 @@ def cap_nodes(
         rows = order[start : start + end]
         pool[rows] = end
         if refused[rows].any():
-            # For each row, the first row that was refused because of one of its nodes, else the number of rows.
+            # limit[node]: the first row that was refused because of this node; if there is none, the number of rows.
             members = nodes[rows]
-            limit = np.full(int(members.max()) + 2, end, np.int64)  # the last entry belongs to the padding
+            limit = np.full(int(members.max()) + 2, end, np.int64)  # the last entry: padding
             for column in range(members.shape[1]):
                 hits = np.flatnonzero(refused[rows] >> column & 1)
                 np.minimum.at(limit, members[hits, column], hits)
@@ -91,7 +91,7 @@ def _spread_pool(pool: list[int], group: list[int], per_shape: int, rounds: np.n
     """Select graphlets of one shape in rounds; a group stays in the heap while it has unselected members."""
     waiting: dict[int, list[int]] = {}
     accepted: dict[int, int] = {}
-    heap: list[tuple[int, int]] = []  # (graphlets chosen, group)
+    heap: list[tuple[int, int]] = []  # (number of graphlets chosen from the group, group)
     seen = 0
     for turn in range(min(per_shape, len(pool))):
         for position in range(seen, min(POOL_FACTOR * (turn + 1), len(pool))):
@@ -137,7 +137,8 @@ def choose_capped(order, starts, nodes, most, turns):
     load = np.zeros(np.int64(nodes.max()) + 1 if nodes.shape[0] else 1, np.int64)
     position = np.zeros(pools, np.int64)
     accepted = np.zeros(pools, np.int64)
-    for turn in range(turns + 1):  # the last turn chooses nothing
+    # The last turn only advances each pool to its next row without a full vertex.
+    for turn in range(turns + 1):
         for s in range(pools):
             size = starts[s + 1] - starts[s]
             visible = min(POOL_FACTOR * (turn + 1), size) if turn < turns else size

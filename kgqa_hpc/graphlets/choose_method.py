@@ -28,7 +28,7 @@ Method = Literal["auto", "enumerate", "structure"]
 # Core-seconds of the enumeration per connected set of three and of four vertices, sampling included.
 TRIPLE_RATE = 1e-6
 FOUR_RATE = 6e-9
-# Core-seconds per slot to order the graph and list its triangles.
+# Core-seconds per slot (entry of a row) to order the graph and list its triangles.
 SLOT_RATE = 5e-7
 PASS_RATES = {"links": 4e-9, "codegrees": 5e-9, "5-cycles": 3e-9}
 # Slowdown of passes with random access to all vertices when these do not fit into a core's cache.
@@ -46,14 +46,14 @@ PROBE_PARTS = 4
 EXACT_SECONDS = 30.0
 # Core-seconds up to which enumeration is chosen without a comparison with drawing.
 SHORT_SECONDS = 20.0
-# Largest time for drawing one shape: with an exact total, with an estimated total.
+# Limits in core-seconds for drawing one shape: if its total is exact, if its total is estimated.
 SHAPE_SECONDS = 120.0
 BLIND_SECONDS = 60.0
 
 
 @dataclass(frozen=True)
 class Plan:
-    """The decision.
+    """The chosen sampling method, with a forecast.
 
     method: enumerate, structure or graph-tool; text: method, reason and duration, for the user; core_seconds:
     prediction for one core.
@@ -69,7 +69,10 @@ Announce = Callable[[Plan], None]
 
 @dataclass(frozen=True)
 class Assignment:
-    """The stream a shape is sampled from: hit probability, expected draws, seconds a draw."""
+    """The stream from which a shape is sampled.
+
+    probability: that a draw hits the shape; draws: expected number of draws; rate: core-seconds per draw.
+    """
 
     shape: int
     structure: int
@@ -90,7 +93,7 @@ class Costs:
 
     @classmethod
     def of(cls, graph: OrderedGraph, lists: TriangleLists) -> Costs:
-        """The prediction for a graph with these triangles."""
+        """The prediction for a graph; `lists` are its triangles."""
         core, lists = restrict_to_core(graph, lists)
         degree = core.degree.astype(float)
         # Integer arithmetic gives the same result on every machine; pieces keep the memory small.
@@ -114,7 +117,7 @@ class Costs:
         return self.slots * SLOT_RATE + sum(self.passes[name] for name in PASSES if name in self.affordable)
 
     def form(self, structure: int) -> Structure:
-        """How copies of a structure are drawn after the affordable passes, if at all, else after all."""
+        """How copies of a structure are drawn after the affordable passes or, if these do not suffice, all passes."""
         return way_of(structure, self.affordable) or STRUCTURES[structure]
 
     def stream(self, structure: int, draws: float) -> float:

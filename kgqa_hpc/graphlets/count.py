@@ -118,10 +118,11 @@ def copy_counts(graph: OrderedGraph, lists: TriangleLists, passes: Collection[st
         )
         diamond = copies[7]
         copies[5] = codegree[count_cycles.SQUARE] // 2
-        copies[9] = paths - 4 * copies[5]  # the ends meet
-        copies[16] = codegree[count_cycles.BANNER] - 2 * diamond  # the tail ends in the opposite corner
+        copies[9] = paths - 4 * copies[5]  # subtract: the ends meet
+        # Subtract: the tail ends in the opposite corner.
+        copies[16] = codegree[count_cycles.BANNER] - 2 * diamond
         copies[20] = codegree[count_cycles.K23]
-        copies[21] = codegree[count_cycles.HOUSE] // 2 - 4 * diamond  # the roof lies in the square
+        copies[21] = codegree[count_cycles.HOUSE] // 2 - 4 * diamond  # subtract: the roof lies in the square
         copies[25] = codegree[count_cycles.DIAMOND_PLUS]
     if "5-cycles" in passes:
         copies[15] = sum(
@@ -140,7 +141,7 @@ def _from_triangles(graph: OrderedGraph, starts: np.ndarray, edge: list[int]) ->
     The comments name the cases that a product counts too often.
     """
     d = graph.degree
-    # Per vertex: number of paths of two edges from it, sum of the neighbours' squared shares, number of triangles.
+    # Per vertex: paths of two edges from it, sum of (degree - 1) squared over its neighbours, twice its triangles.
     ways, squares_of, t = (np.empty(graph.num_nodes, np.int64) for _ in range(3))
     graph.workers.run(
         lambda block: triangles.vertex_sums(*block, graph.indptr, graph.indices, starts, ways, squares_of, t),
@@ -154,25 +155,27 @@ def _from_triangles(graph: OrderedGraph, starts: np.ndarray, edge: list[int]) ->
     triangle = exact_dot(t) // 3
     diamond = edge[triangles.DIAMOND]
     corner_tails = exact_dot(t, d - 1)
-    paths = (exact_dot(ways, ways) - exact_dot(squares_of)) // 2  # by their middle
+    # Paths of four edges, by their middle vertex.
+    paths = (exact_dot(ways, ways) - exact_dot(squares_of)) // 2
     forks = exact_dot((d - 1) * (d - 2) // 2 * (d > 0), ways)
     copies = {
         1: star[2],
         2: triangle,
-        3: exact_dot(d - 1, ways) // 2 - 3 * triangle,  # both tails end in one vertex
+        3: exact_dot(d - 1, ways) // 2 - 3 * triangle,  # subtract: both tails end in one vertex
         4: star[3],
         6: exact_dot(t, d - 2),
         7: diamond,
-        10: forks - 2 * exact_dot(t, d - 2),  # the far end is another leaf
+        10: forks - 2 * exact_dot(t, d - 2),  # subtract: the far end is another leaf
         11: star[4],
         12: edge[triangles.BULL],
         13: exact_dot(t, ways) - 2 * corner_tails - 4 * diamond,  # the tail begins, or ends, in the triangle
         14: exact_dot(t, (d - 2) * (d - 3) // 2),
         17: edge[triangles.DART],
-        18: exact_dot(t, t - 1) // 2 - 2 * diamond,  # the triangles share an edge
+        18: exact_dot(t, t - 1) // 2 - 2 * diamond,  # subtract: the triangles share an edge
         22: edge[triangles.BOOK],
     }
-    return copies, paths - 2 * corner_tails + 3 * triangle  # an end on the path; a closed triangle twice
+    # Subtract paths with an end on the path; a closed triangle is subtracted twice, so it is added again.
+    return copies, paths - 2 * corner_tails + 3 * triangle
 
 
 def _add_cliques(
@@ -180,9 +183,9 @@ def _add_cliques(
 ) -> None:
     clique = exact_dot(k4) // 4
     copies[8] = clique
-    copies[19] = edge[triangles.KITE] - 12 * clique  # the tail ends in the other tip
+    copies[19] = edge[triangles.KITE] - 12 * clique  # subtract: the tail ends in the other tip
     copies[23] = exact_dot(k4, graph.degree - 3)
-    copies[24] = link[links.GEM] - 12 * clique  # the path of 4 closes to a triangle
+    copies[24] = link[links.GEM] - 12 * clique  # subtract: the path of 4 closes to a triangle
     copies[26] = link[links.CLIQUE_TRIANGLE] // 2
     copies[27] = link[links.WHEEL]
     copies[28] = link[links.CLIQUE_MINUS] // 3

@@ -35,7 +35,7 @@ VARIABLE = "KGQA_GRAPH_TOOL_PYTHON"
 _SYSTEM = "/usr/bin/python3"
 RATIO = 0.25  # ratio of the probabilities of consecutive runs
 _WORKER = Path(__file__).with_name("graph_tool_worker.py")
-_ISOLATED = "-I"  # without our environment and this folder: graph_tool.py here would hide the library
+_ISOLATED = "-I"  # ignores our environment and this folder, whose graph_tool.py would hide the library
 
 
 def find_interpreter() -> str | None:
@@ -84,7 +84,7 @@ def sample(graph: OrderedGraph, sizes: Mapping[int, int], seed: int) -> tuple[di
 
 
 def _first_step(total: int) -> int:
-    """The first run of a shape: it keeps about one of its occurrences."""
+    """The step of a shape's first run, which keeps about one of its occurrences."""
     return math.ceil(math.log(total) / -math.log(RATIO))
 
 
@@ -127,7 +127,7 @@ def _ask(graph: OrderedGraph, request: Mapping[str, object]) -> dict[str, np.nda
     python = find_interpreter()
     if python is None:
         raise InputError(
-            "graph-tool is not installed for any Python that was looked at",
+            "no Python interpreter with graph-tool was found",
             f"apt install python3-graph-tool, or name a Python that has it in {VARIABLE}",
         )
     with tempfile.TemporaryDirectory(prefix="kgqa-graph-tool-") as name:

@@ -30,7 +30,7 @@ def main(folder):
 
 
 def motifs(graph, k, shapes, ratio, maps):
-    """Shape ids and results of graph-tool, which sorts the motifs; a motif is identified by its edges."""
+    """The shape ids and graph-tool's results, in graph-tool's order of the motifs; edges identify a motif's shape."""
     by_edges = {edge_set(shape["edges"]): shape["id"] for shape in shapes}
     graphs = []
     for shape in shapes:
@@ -39,7 +39,7 @@ def motifs(graph, k, shapes, ratio, maps):
         motif.add_edge_list(shape["edges"])
         graphs.append(motif)
     # Only the last level of the search tree is thinned, as in the published use of RAND-ESU. graph-tool 2.45 reads
-    # one chance beyond the k that it documents, and dies of what memory holds there: hence the last 1.0.
+    # one probability more than the k it documents, and crashes on an undefined value: hence the last 1.0.
     chances = [1.0] * (k - 1) + [ratio, 1.0]
     result = graph_tool.clustering.motifs(graph, k, p=chances, motif_list=graphs, return_maps=maps)
     ids = [

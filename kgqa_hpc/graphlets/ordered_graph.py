@@ -1,8 +1,9 @@
 """The graph in the form the kernels need: simple, undirected, relabelled by falling degree.
 
 With hubs first a vertex has at most about sqrt(2m) neighbours before it, so that few walks from other
-vertices pass through a hub; and no result depends on the order of the input's edges. Beside it: its triangles,
-listed per slot, and its 2-core, the part that can hold cycles at all.
+vertices pass through a hub; and no result depends on the order of the input's edges. The module also makes the
+list of its triangles per slot (a slot is a position in `indices`: an edge seen from one of its ends), and its
+2-core, the only part that can contain cycles.
 """
 
 from dataclasses import dataclass
@@ -156,11 +157,11 @@ def list_triangles(graph: OrderedGraph) -> TriangleLists:
 
 
 def restrict_to_core(graph: OrderedGraph, lists: TriangleLists) -> tuple[OrderedGraph, TriangleLists]:
-    """The 2-core under the same labels (rows of other vertices are empty), and its triangles, all of the
-    graph's.
+    """The 2-core under the same labels (rows of other vertices are empty), and its triangles, which are all triangles
+    of the graph.
 
-    Returns the graph itself, with the same counts, if the core saves few paths of two edges: a core doubles
-    the memory.
+    Returns the graph itself, which has the same counts, if the core saves few paths of two edges: a core doubles the
+    memory.
     """
     inside = k_core(graph.indptr, graph.indices, 2)
     rows, n = (graph.indptr, graph.indices, inside), graph.num_nodes
@@ -184,5 +185,5 @@ def _paths(degree: np.ndarray) -> float:
 
 
 def parts_of(graph: OrderedGraph) -> int:
-    """Number of parts of the roots, dealt round robin because neighbours in the order have similar cost."""
+    """Number of parts to which roots are dealt round robin, because roots with close labels have similar cost."""
     return min(TRIANGLE_PARTS, 1 + graph.num_edges // PART_EDGES)

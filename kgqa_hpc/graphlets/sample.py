@@ -44,7 +44,7 @@ from kgqa_hpc.threads import Workers
 
 # Columns of statistics_csv.
 COLUMNS = ("id", "name", "nodes", "edges", "total", "standard_error", "ratio", "sampled")
-# The figure of the shapes; sizes in inches, of a cell and of the shape in it.
+# Layout of the figure of all shapes; in inches the width and height of a cell and the radius of the shape in it.
 SHAPES_IN_A_ROW = 6
 WIDTH, HEIGHT, RADIUS = 2.0, 2.3, 0.68
 _INK, _NODE, _EMPTY = "#22303c", "#2a7f9e", "#c9d1d6"
@@ -120,7 +120,7 @@ def sample_graphlets(
     if per_shape < 0:
         raise InputError(f"per_shape is {per_shape}", "it is the number of graphlets to draw of each shape")
     if max_per_node is not None and (max_per_node < 1 or node_type is not None):
-        raise InputError("max_per_node is below 1, or given together with node_type", "choose one of them")
+        raise InputError("max_per_node is below 1, or given together with node_type", "give one of them")
     if not isinstance(graph, OrderedGraph):
         graph = order_graph(*csr_of_graph(graph), Workers(threads, progress))
     types = np.zeros(graph.num_nodes, np.int64) if node_type is None else np.asarray(node_type)
@@ -164,7 +164,7 @@ def _draw(
     counts = copy_counts(graph, lists, costs.affordable)
     exact = induced_counts(counts.copies)
     complete = len(exact) == len(SHAPES)
-    # No more than exist: a search for more would run until its limit.
+    # Request no more occurrences than exist: the search for more would run until its limit.
     sizes = {s: min(size, exact.get(s, size)) for s in shapes if exact.get(s, 1) > 0}
     counted = costs.counting()
     if method == "enumerate" or (
@@ -251,7 +251,7 @@ def shapes_png(sample: GraphletSample) -> bytes:
         row, column = divmod(number, SHAPES_IN_A_ROW)
         x, y = (column + 0.5) * WIDTH, row * HEIGHT
         total, error = sample.totals[shape.id], sample.errors[shape.id]
-        at = few_nodes(shape.edges) * (RADIUS, -RADIUS) + (x, y + 1.1)  # y grows downwards on this plane
+        at = few_nodes(shape.edges) * (RADIUS, -RADIUS) + (x, y + 1.1)  # in the figure, y grows downwards
         points.append(at)
         lines += list(at[np.array(shape.edges)])
         colour = _NODE if total else _EMPTY

@@ -27,8 +27,8 @@ from kgqa_hpc.graphlets.shapes import SHAPE_OF, SHAPES, SLOTS, SUBCOPIES, Occurr
 from kgqa_hpc.graphlets.structures import STARS, Ground, edge_table, root_weights, slot_weights
 
 SEGMENTS = 16  # largest number of parts of a batch, drawn in parallel
-SEGMENT = 4096  # smallest number of draws
-BUCKETS = 1 << 16  # of the lookup table that finds roots
+SEGMENT = 4096  # smallest number of draws of a part
+BUCKETS = 1 << 16  # entries of the lookup table that finds roots
 
 
 class Stream:
@@ -56,7 +56,7 @@ class Stream:
         segments = max(1, min(SEGMENTS, count // SEGMENT))
         cuts = [count * i // segments for i in range(segments + 1)]
         kernel, picks = self._kernel(start, nodes, codes), np.empty(count, np.int64)
-        apart = self.structure.family == "rows"  # draws of a root share no data: segments are independent
+        apart = self.structure.family == "rows"  # draws from a root share no data: independent segments
 
         def pick(i: int) -> None:
             block = slice(cuts[i], cuts[i + 1])
@@ -124,7 +124,8 @@ class HitCounts:
     def estimate(self) -> tuple[dict[int, float], dict[int, float]]:
         """Unbiased estimates of the totals and their standard errors.
 
-        Without a hit the estimate is 0 and the error that of one hit; without any exposure both are 0.
+        A shape without a hit gets the estimate 0 and the standard error of one hit. Both are 0 for a shape that no
+        draw could hit.
         """
         totals, errors = dict.fromkeys(SHAPES, 0.0), dict.fromkeys(SHAPES, 0.0)
         for shape in SHAPES:
@@ -155,7 +156,7 @@ class _Collector:
         self.nodes = np.zeros((0, 5), np.int32)
         self.codes = np.zeros(0, np.int64)
         self._hits = 0
-        self._last_new = -1  # index of the hit
+        self._last_new = -1  # index of the last hit that was a new occurrence
         self._gave_up = False
 
     @property
@@ -208,7 +209,7 @@ def pilot(ground: Ground, seed: int, unknown: Iterable[int] = tuple(SHAPES), dra
 
 def _classified(stream: Stream, start: int, count: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     nodes, codes = stream.draw(start, count)
-    # Code -1 is the last entry.
+    # The last entry is for code -1 (a rejected draw), which is no shape.
     shape_of = np.append(SHAPE_OF[SHAPES[stream.structure.shape].k], 0).astype(np.int8)
     return nodes, codes, shape_of[codes]
 

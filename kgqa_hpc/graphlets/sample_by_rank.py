@@ -27,12 +27,12 @@ from kgqa_hpc.graphlets.ordered_graph import OrderedGraph, TriangleLists
 from kgqa_hpc.graphlets.shapes import SHAPE_OF, SHAPES, SLOTS, Occurrences
 
 BLOCK_PREFIXES = 8_000  # approximate number of 3-prefixes of a block; a few milliseconds of work
-WINDOW_PREFIXES = 32_000  # 3-prefixes of a window per thread, about; 8 MB
+WINDOW_PREFIXES = 32_000  # approximate number of 3-prefixes of a window, per thread; 8 MB
 
 
 @dataclass(frozen=True)
 class Units:
-    """Work in order, int64: unit i is the second vertices firsts[i]..lasts[i] (extension positions) of roots[i].
+    """Units of work, int64: unit i is the second vertices firsts[i]..lasts[i] (extension positions) of roots[i].
 
     Block b is the units bounds[b]..bounds[b + 1].
     """

@@ -183,7 +183,7 @@ class Occurrences:
 
         Returns shape int16 (m,), nodes int32 (m, 5), position int64 (m,).
         """
-        original = np.append(original, np.int32(-1))  # so that -1 stays -1
+        original = np.append(original, np.int32(-1))  # so that the padding -1 is mapped to -1
         shapes, rows = [np.zeros(0, np.int16)], [np.zeros((0, 5), np.int32)]
         positions = [np.zeros(0, np.int64)]
         for shape in SHAPES:

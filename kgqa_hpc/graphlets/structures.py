@@ -66,7 +66,7 @@ STRUCTURES: dict[int, Structure] = {
 }
 
 
-# Drawing without the pass that a structure needs: the copy without its `closing` edges is drawn. Each copy is
+# How a structure is drawn without the pass it needs: the copy without its `closing` edges is drawn. Each copy is
 # opened at its largest label only (K2,3: the largest of its side of three), so few open copies must be drawn.
 OPEN: dict[int, Structure] = {
     structure.shape: structure
@@ -78,8 +78,8 @@ OPEN: dict[int, Structure] = {
 }
 # Number of the root's neighbours in the core of a copy, and number of tails chosen among its other neighbours.
 _TAILS_AT_ROOT = {3: (1, 1), 6: (2, 1), 10: (1, 2), 12: (2, 1), 14: (2, 2), 17: (3, 1)}
-STARS = (1, 4, 11)  # drawn without slot weights
-TABLE_PARTS = 2  # each loops over all edges or vertices
+STARS = (1, 4, 11)  # structures that are drawn without slot weights
+TABLE_PARTS = 2  # parts of the work on a table; few, because each part loops over all edges or vertices
 
 
 @dataclass(frozen=True)

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from kgqa_hpc.kg.settings import GraphConfig
 
 Lines = Callable[[int], int]
-"""The line of a row of a batch, asked for only when something is wrong there."""
+"""A function that gives the file's line number of a row of a batch; called only for error messages."""
 Declare = Callable[[pa.Array], tuple[pa.Array, pa.Array]]
 """Names and types of nodes that only edges mention."""
 _BATCH = 20_000  # rows that a Buffer holds as Python objects
@@ -44,7 +44,7 @@ class Assembly:
     """
 
     def __init__(self, settings: GraphConfig) -> None:
-        from kgqa_hpc.kg.kernels import Interner  # its compiler loads slowly, and only readers need it
+        from kgqa_hpc.kg.kernels import Interner  # numba loads slowly, and only readers need it
 
         self._settings, self._ids = settings, Interner()
         self._nodes, self._edges = _Batches(), _Batches()
@@ -149,7 +149,7 @@ class Assembly:
         """Mask of the node rows to keep: all, or with `duplicate_nodes: first` the first of each id."""
         rows = np.arange(len(node))
         row_of_id = np.empty(len(texts), np.int64)
-        row_of_id[node[::-1]] = rows[::-1]  # of several rows of an id the first is written last
+        row_of_id[node[::-1]] = rows[::-1]  # in reverse, so the first row of an id is written last
         is_first: Mask = row_of_id[node] == rows
         if self._settings.duplicate_nodes == "error" and not is_first.all():
             row = int(np.argmin(is_first))
@@ -238,13 +238,13 @@ class _Batches:
         self._starts.append(self._starts[-1] + len(types))
 
     def codes(self, name: str) -> Codes:
-        """A column of codes, int32, which is forgotten here."""
+        """Take a column of codes, int32, out of the collected columns."""
         return np.concatenate([np.empty(0, np.int32), *self.columns.pop(name, ())])
 
     def finish(self, keep: Mask, default: str | None) -> tuple[Codes, tuple[str, ...], dict[str, pa.Array]]:
         """Type codes of the rows to keep, the types they have, and the properties any of them has.
 
-        The columns are forgotten. `default` is the type of rows none of which has one.
+        Releases the collected columns. `default`: the type of all rows if no row has a type.
         """
         codes, names = self.codes("type"), list(self._types)
         if not keep.all():
@@ -303,7 +303,7 @@ class Buffer:
         names = dict.fromkeys(name for row in rows if row[4] for name in row[4])
         cells = {name: [cell(row[4].get(name)) if row[4] else "" for row in rows] for name in names}
         properties = {name: self._column(rows, texts) for name, texts in cells.items()}
-        # Line numbers of the rows (8 bytes a row), kept instead of the rows.
+        # Only the rows' line numbers are kept (8 bytes a row), not the rows.
         take(self.file, *columns, array("q", [row[3] for row in rows]).__getitem__, properties)
         rows.clear()
 

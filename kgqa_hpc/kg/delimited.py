@@ -27,7 +27,8 @@ from kgqa_hpc.text.streams import COLUMNS, LINE_BYTES, TextStream, refuse_other_
 
 # Bytes of a block of Arrow's reader; a quoted record must fit into two blocks, which even long descriptions do.
 _BLOCK_BYTES = 2 << 20
-RELEASE_SECONDS = 10.0  # limit of the wait for Arrow's threads, which takes milliseconds
+# Longest wait until Arrow's threads release the stream, which usually takes milliseconds.
+RELEASE_SECONDS = 10.0
 
 Batch = dict[str, pa.Array]
 
@@ -117,7 +118,7 @@ class DelimitedFile:
         GraphFormatError with the line of a record with too few or too many fields, an open quote, or a byte
         that is not UTF-8.
         """
-        records = 0  # of the file, before the present table
+        records = 0  # records of the file before the current table
         with TextStream(self.path) as stream:
             blocks = self._quoted if self.dialect.quote else self._plain
             for table in blocks(stream, names, columns):
@@ -161,8 +162,7 @@ class DelimitedFile:
             while in_use() is not None and time.monotonic() < until:
                 time.sleep(0.001)
         if quotes[self.dialect.quote] % 2:
-            # Arrow accepts a quote that is still open at the end of the file as the last field; half the table can
-            # be in it.
+            # Arrow accepts a last field whose quote is never closed, and half of the table can be inside that field.
             refuse_other_encodings(self.path)
             (record,) = deque(_records(self.path, self.dialect), maxlen=1)
             if _quote_is_open(record.text, self.dialect):
@@ -190,7 +190,7 @@ class DelimitedFile:
             if not self.dialect.ragged:
                 self._refuse_malformed(len(names))
                 raise GraphFormatError(f"{self.path.name}: cannot be parsed: {problem}") from None
-        # As Arrow, except that fields missing at the end of a row are empty and a lone CR is text.
+        # Parse as Arrow does, except that fields missing at the end of a row are empty and a lone CR is text.
         try:
             lines = block.decode("utf-8").split("\n")
         except UnicodeDecodeError:

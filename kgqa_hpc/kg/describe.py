@@ -1,7 +1,7 @@
 """Describe a graph as data, text and figures: statistics, histograms, the neighbourhood of a node, nodes with a name.
 
-`kgqa sample` writes the histograms of the imported and of the reduced graph to RUN/stats/graph.json. Foreign texts are
-shown on one line.
+`kgqa sample` writes the histograms of the imported and of the reduced graph to RUN/stats/graph.json. Texts of the graph
+are shown without control characters, each on one line.
 """
 
 from collections.abc import Iterable, Mapping
@@ -21,7 +21,7 @@ from kgqa_hpc.store.atomic import make_folder, read_if_there, write_file
 from kgqa_hpc.text.plain_text import printable
 
 FILE = "graph.json"
-LONGEST = 150  # letters; Figure 9 cuts there
+LONGEST = 150  # letters of a name at which the histogram ends, as in Figure 9 of BioGraphletQA
 _QUANTILES = (5, 25, 50, 75, 95)
 
 
@@ -56,7 +56,7 @@ class Profiles(NamedTuple):
 
 
 _STORED = TypeAdapter(Profiles)
-_ROWS = 25  # of a table as text
+_ROWS = 25  # largest number of rows of a table printed as text
 
 
 def profile(graph: KnowledgeGraph) -> Profile:
@@ -231,7 +231,7 @@ def neighbourhood(graph: KnowledgeGraph, position: int) -> dict[str, Any]:
 
 
 def find(graph: KnowledgeGraph, text: str, kind: str | None, limit: int) -> dict[str, Any]:
-    """Nodes whose name or id holds a text, case ignored: how many, and `limit` with the shortest names."""
+    """Nodes whose name or id contains a text, ignoring case: their number, and the `limit` with the shortest names."""
     names = pa.array(graph.names, pa.large_string())
     ids = pa.array(graph.node_ids, pa.large_string())
     hit = pc.or_(*(pc.match_substring(column, text, ignore_case=True) for column in (names, ids)))

@@ -43,7 +43,7 @@ _HEADER_BYTES = 700
 RDF_TYPE = "<http://www.w3.org/1999/02/22-rdf-syntax-ns#type>"
 _XSD = "http://www.w3.org/2001/XMLSchema#"
 _NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
-_CR = {"\r": "&#13;"}  # which a reader of XML takes for a line feed
+_CR = {"\r": "&#13;"}  # an XML reader would turn a plain CR into a line feed
 _GRAPHML_TYPES = {"integer": "long", "decimal": "double", "boolean": "boolean", "text": "string"}
 _Row = tuple[str, str, str, tuple[Any, ...]]
 _ESCAPES = str.maketrans({"\\": "\\\\", '"': '\\"', "\n": "\\n", "\r": "\\r", "\t": "\\t"})
@@ -121,7 +121,7 @@ def _read_texts(group: h5py.Group) -> Strings:
 
 def _write_properties(group: h5py.Group, columns: Properties) -> None:
     for number, (name, column) in enumerate(columns.items()):
-        member = group.create_group(f"{number:04d}")  # numbered: HDF5 reads "/" in a name as a path
+        member = group.create_group(f"{number:04d}")  # a number, because HDF5 takes "/" in a name for a path
         member.attrs["name"] = name.replace("\0", "\ufffd")  # HDF5's texts end at a NUL
         member.attrs["type"] = type_name(column)
         _write_array(member, "present", column.is_valid().to_numpy(zero_copy_only=False).astype(np.uint8))

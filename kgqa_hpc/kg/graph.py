@@ -113,7 +113,7 @@ class KnowledgeGraph:
                 raise ValueError(f"{name} has shape {array.shape}, expected ({length},)")
             if name in codes and length and (array.min() < 0 or array.max() >= codes[name]):
                 raise ValueError(f"{name} has values outside 0..{codes[name] - 1}")
-            array.flags.writeable = False  # of this view; the caller's array stays writable
+            array.flags.writeable = False  # only this view is read-only; the caller's array stays writable
             object.__setattr__(self, name, array)
         for properties, length in ((self.node_properties, nodes), (self.edge_properties, edges)):
             for name, column in properties.items():
@@ -166,7 +166,7 @@ class KnowledgeGraph:
 
     def relations_for(self, nodes: npt.NDArray[np.int32]) -> Iterator[tuple[Relation, ...]]:
         """`relations_between` of every row of an int (N, k) array, -1 padded."""
-        asked = np.zeros(self.num_nodes + 1, dtype=bool)  # one more entry, for the padding
+        asked = np.zeros(self.num_nodes + 1, dtype=bool)  # the additional entry is for the padding -1
         asked[nodes] = True
         inner = asked[self.edge_source] & asked[self.edge_target]
         edges = (self.edge_source[inner], self.edge_target[inner], self.edge_type[inner])
@@ -210,7 +210,7 @@ class KnowledgeGraph:
         )
 
     def with_opposites(self, edges: Mask) -> KnowledgeGraph:
-        """The graph in which each of `edges` (bool (m,)) also has its opposite, with its properties; they come last."""
+        """The graph with the missing opposites of `edges` (bool (m,)) appended, each with its edge's properties."""
         extra = np.flatnonzero(edges & self.one_way())
         properties = self.edge_properties.items()
         return replace(
@@ -225,7 +225,7 @@ class KnowledgeGraph:
         """Mask (m,) of the edges whose opposite, of the same type, is no edge of the graph."""
         source, target, nodes = self.edge_source, self.edge_target, np.int64(self.num_nodes)
         pair = (self.edge_type * nodes + np.minimum(source, target)) * nodes + np.maximum(source, target)
-        order = np.argsort(pair)  # ten times as fast as np.isin
+        order = np.argsort(pair)  # sorting is ten times as fast as np.isin
         starts = np.flatnonzero(first_of_runs(pair[order]))
         there = source[order] < target[order]
         both = np.logical_or.reduceat(there, starts) > np.logical_and.reduceat(there, starts)

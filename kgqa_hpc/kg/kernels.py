@@ -150,7 +150,7 @@ def _number(data, begin, end, code, slots, offsets_of, texts, hashes, count):
 
 @kernel
 def _take_in_rest(column, partner, state, hashes, count):
-    """Number the texts not found yet, of both columns in turn; returns the new number of distinct texts."""
+    """Assign numbers to the texts not found yet, of both columns in turn; returns the new number of distinct texts."""
     offsets, data, hashed, codes = column
     more_offsets, more_data, more_hashed, more = partner
     slots, offsets_of, texts = state

@@ -80,7 +80,7 @@ class AnswerGraph:
 
     @classmethod
     def of(cls, graph: KnowledgeGraph, reduction: Reduction) -> AnswerGraph:
-        """Build it from the imported graph and its reduction."""
+        """Build the answer graph from the imported graph and its reduction."""
         unwanted = [
             code for code, name in enumerate(graph.edge_types) if name in reduction.counts["excluded_edges"]
         ]
@@ -153,7 +153,7 @@ def _connected(graph: KnowledgeGraph, limits: GraphConfig) -> tuple[KnowledgeGra
     origins = np.arange(graph.num_nodes)
     lost = [0, 0]
     if limits.k_core is not None:
-        from kgqa_hpc.kg.kernels import k_core  # its compiler loads slowly
+        from kgqa_hpc.kg.kernels import k_core  # imported here: numba loads slowly
 
         keep = k_core(*graph.csr(), limits.k_core)
         graph, origins, lost[0] = graph.subgraph(keep), origins[keep], int((~keep).sum())
@@ -161,7 +161,7 @@ def _connected(graph: KnowledgeGraph, limits: GraphConfig) -> tuple[KnowledgeGra
             raise EmptyGraphError(f"the reduced graph has no {limits.k_core}-core", "lower graph.k_core")
     if limits.largest_component:
         component = components(*graph.csr())
-        # Of equally large ones, that of the lowest node
+        # Of equally large components, the one with the first node.
         keep = component == np.argmax(np.bincount(component))
         graph, origins, lost[1] = graph.subgraph(keep), origins[keep], int((~keep).sum())
     return graph, origins, lost

@@ -30,10 +30,10 @@ from kgqa_hpc.terminal import note
 if TYPE_CHECKING:
     from kgqa_hpc.kg.graph import KnowledgeGraph
 
-# Functions (graph, recipe file, folder of tables) -> graph; they give names to unnamed nodes.
+# Functions that name the unnamed nodes of a graph: (graph, recipe file, folder of tables) -> graph.
 HYDRATORS = Registry("hydrators", "hydrator", {})
 KIND = "graph-files"
-Contents = dict[str, dict[str, Any]]  # by name: sha256, bytes, mtime_ns
+Contents = dict[str, dict[str, Any]]  # for each file name: sha256, bytes, mtime_ns
 Files = str | Annotated[list[str], Field(min_length=1)]
 """One file or a list of them."""
 
@@ -48,12 +48,14 @@ class GraphConfig(Settings):
 
     source: str = Field("hpo", description="Source of the graph (docs/guide/sources.md).")
     unknown_nodes: Literal["error", "drop"] = Field(
-        "error", description="Edges that name an undeclared node."
+        "error", description="Treatment of edges that name an undeclared node."
     )
     unnamed_nodes: Literal["drop", "error"] = Field(
-        "drop", description="Nodes without a name; the published method drops them."
+        "drop", description="Treatment of nodes without a name; the published method drops them."
     )
-    duplicate_nodes: Literal["error", "first"] = Field("error", description="Duplicate node ids.")
+    duplicate_nodes: Literal["error", "first"] = Field(
+        "error", description="Treatment of duplicate node ids; first: keep the first row of each."
+    )
     hydrate: str | None = Field(None, description="Recipe that names nodes (docs/guide/sources.md).")
     node_types: list[str] | None = Field(None, description="Only nodes of these types; default: all.")
     exclude_node_types: list[str] | None = Field(None, description="Node types left out before reduction.")
@@ -68,7 +70,7 @@ class GraphConfig(Settings):
     k_core: int | None = Field(
         None,
         ge=1,
-        description="Keep the largest part whose nodes all have this many neighbours in it.",
+        description="Keep the k-core: the largest part in which each node has at least this many neighbours.",
     )
     largest_component: bool | None = Field(None, description="Keep only the largest connected component.")
 
@@ -109,7 +111,8 @@ def load_graph(config: GraphConfig) -> KnowledgeGraph:
 
     Raises InputError and its children, each with file, line and cure.
     """
-    from kgqa_hpc.kg.graph import KnowledgeGraph, of_types  # not above: checking settings needs no graph
+    # Imported here, because checking settings needs no graph.
+    from kgqa_hpc.kg.graph import KnowledgeGraph, of_types
 
     with SOURCES.calling(config.source):
         graph: KnowledgeGraph = SOURCES.get(config.source)().read(config)
@@ -153,7 +156,7 @@ def _check_like_assembly(graph: KnowledgeGraph, config: GraphConfig) -> None:
 
 
 def tables_folder(config: GraphConfig) -> Path | None:
-    """The folder of the graph's own file, which also holds its tables."""
+    """The folder of the graph's file (`path`), in which its tables lie as well; None without `path`."""
     path = getattr(config, "path", None)
     if path is None:
         return None

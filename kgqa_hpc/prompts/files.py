@@ -31,7 +31,7 @@ from kgqa_hpc.text.streams import NotRegular
 _PACKAGE = Path(kgqa_hpc.__file__).resolve().parent
 DOMAIN = "biomedicine"
 PUBLISHED = "published"  # folder of prompts with the structure of the paper's prompts
-LARGEST = 256 * 1024  # bytes of one file; the longest of ours has 12,000
+LARGEST = 256 * 1024  # largest size of a file in bytes; the longest shipped prompt has 12,000
 _RELATIVE = re.compile(r"(?:[A-Za-z0-9_][A-Za-z0-9_.-]*/)*[A-Za-z0-9_][A-Za-z0-9_.-]*")
 _KEYS = {
     "string": {"type", "minLength", "maxLength", "pattern", "description"},
@@ -42,8 +42,8 @@ _KEYS = {
 }
 _OBJECT = {"type", "properties", "required", "additionalProperties", "description"}
 _GUIDE = PromptError.usual_cure
-LONGEST = 20_000  # characters of one field; shipped prompts ask for far fewer
-MOST = 100  # entries of a list
+LONGEST = 20_000  # largest maxLength of an answer's field; shipped prompts ask for far less
+MOST = 100  # largest maxItems of a list in an answer
 
 
 def shipped_prompts() -> Path:
@@ -140,7 +140,7 @@ def read_text(file: Path) -> str:
     try:
         data, _ = read_with_state(file, LARGEST + 1)
         if len(data) > LARGEST:
-            raise PromptError(f"{file}: is larger than {LARGEST // 1024} KiB", "a prompt is shorter")
+            raise PromptError(f"{file}: is larger than {LARGEST // 1024} KiB", "shorten the prompt")
         return data.decode("utf-8-sig").replace("\r\n", "\n").replace("\r", "\n")
     except NotRegular:
         raise PromptError(f"{file}: is not a regular file", "give the name of a text file") from None
@@ -230,7 +230,7 @@ def _bounded(low: Any, high: Any, limit: int) -> bool:
 
 
 class FrontMatter(BaseModel):
-    """Keys of the head.
+    """The keys of a prompt file's head.
 
     `schema` is the JSON schema of the answer, or the name of a module file that holds it. The first attempt is sampled
     at `temperature` (0: greedy), later attempts at `retry_temperature`, because greedy decoding would repeat the text.

@@ -38,7 +38,7 @@ _LOOP = re.compile(r"\{%-?\s*for\s+(.+?)\s+in\b")
 _CODE = re.compile(r"\{[{%#]")
 _PARTS = "a node has parts, not names: {% for number, name, type in nodes %}- {{ name }}{% endfor %}"
 _OF_HEAD = ("step", "schema", "max_tokens", "temperature", "retry_temperature", "allow_cut")
-_DEEPEST = 8  # includes within includes
+_DEEPEST = 8  # largest depth of includes within includes
 _SHOWN = 200  # characters of a line that a message quotes
 
 
@@ -149,7 +149,7 @@ def try_prompt(prompt: Prompt, location: str, samples: Sequence[Mapping[str, Any
         for name in sorted(prompt.variables - sample.keys()):
             loop_variables = re.findall(r"\w+", " ".join(_LOOP.findall(prompt.text)))
             hint = did_you_mean(name, {*sample, *loop_variables})
-            # The first line whose template code has the name; none if only a module has it.
+            # The first line whose template code uses the name; no line if only an included module uses it.
             code = re.compile(rf"{{[{{%][^}}]*\b{re.escape(name)}\b")
             numbers = [n for n, line in enumerate(read_text(prompt.file).split("\n"), 1) if code.search(line)]
             line = f", {prompt.file} line {numbers[0]}" if numbers else ""
@@ -181,7 +181,7 @@ def _expand(
 
     text = _INCLUDE.sub(text_of, source)
     if len(text) > LONGEST_SOURCE:  # at each level, because repeated includes multiply the length
-        raise PromptError(f"{file}: more than {LONGEST_SOURCE:,} characters", "a prompt is shorter")
+        raise PromptError(f"{file}: more than {LONGEST_SOURCE:,} characters", "shorten the prompt")
     return text
 
 

@@ -29,11 +29,11 @@ from jinja2.sandbox import ImmutableSandboxedEnvironment, SecurityError
 from kgqa_hpc.errors import PromptError
 
 LONGEST_SOURCE = 256 * 1024  # characters with all modules expanded; the longest shipped prompt has 12,000
-LONGEST_TEXT = 1_000_000  # characters; more than any model reads
-MOST_STEPS = 100_000  # for one item; a graphlet of five nodes takes about a hundred
-DEEPEST = 8  # nested loops and conditions; Python itself allows 20
-NESTED = 80  # levels of the syntax tree
-# Without `random`: the same item always gives the same prompt.
+LONGEST_TEXT = 1_000_000  # characters of a rendered text; more than any model reads
+MOST_STEPS = 100_000  # limit of steps to render one item; a graphlet of five nodes takes about a hundred
+DEEPEST = 8  # limit of nested loops and conditions; Python itself allows 20
+NESTED = 80  # limit of levels of the syntax tree
+# The allowed filters of Jinja2; `random` is missing, so that the same item always gives the same prompt.
 FILTERS = (
     "abs capitalize count d default dictsort first float int items join last length list lower map max min"
     " reject rejectattr reverse select selectattr sort string title tojson trim truncate unique upper wordcount"
@@ -73,11 +73,11 @@ class _Environment(ImmutableSandboxedEnvironment):
 
     def call_binop(self, context: Any, operator: str, left: Any, right: Any) -> Any:
         if not (isinstance(left, int | float) and isinstance(right, int | float)):
-            raise SecurityError(f"{operator} is for numbers")
+            raise SecurityError(f"{operator} works on numbers only")
         return super().call_binop(context, operator, left, right)
 
 
-@pass_context  # the context keeps Jinja2 from evaluating it once, ahead of an outer loop
+@pass_context  # with a context, Jinja2 does not evaluate this filter just once, before an outer loop
 def _counted(context: Context, values: Iterable[Any], cost: int) -> Iterator[Any]:
     """The elements of a loop; each costs as many steps as the loop's body has nodes."""
     for value in values:
@@ -86,7 +86,7 @@ def _counted(context: Context, values: Iterable[Any], cost: int) -> Iterator[Any
 
 
 def _bounded(function: Callable[..., Any]) -> Callable[..., Any]:
-    """A filter whose work is counted and whose texts are bounded."""
+    """The filter `function` with its steps counted and the length of its result limited."""
     begin = 1 if hasattr(function, "jinja_pass_arg") else 0
 
     @functools.wraps(function)
@@ -130,7 +130,7 @@ _jinja.filters = {name: _bounded(_jinja.filters[name]) for name in FILTERS.split
 @functools.lru_cache(maxsize=256)  # prompts share modules and are loaded several times
 def parse(source: str, file: Path, offset: int = 0) -> nodes.Template:
     """The syntax tree of a template. Raises PromptError with file and line for syntax outside the language."""
-    _work.left = MOST_STEPS  # for constant expressions, which Jinja2 evaluates here
+    _work.left = MOST_STEPS  # limits the constant expressions, which Jinja2 evaluates while it parses
     try:
         tree = _jinja.parse(source)
         _look_through(tree, 0, 0)
@@ -151,7 +151,7 @@ def compiled(tree: nodes.Template) -> Template:
 
 
 def block(template: Template, name: str, variables: Mapping[str, Any]) -> str:
-    """The text of one block. Raises one of RENDERING."""
+    """The rendered text of one block of a template. Raises one of the exceptions RENDERING."""
     # template.new_context() takes several times as long, because it copies all globals twice.
     context = _jinja.context_class(_jinja, {**_jinja.globals, **variables}, template.name, template.blocks)
     _work.left = MOST_STEPS

@@ -26,7 +26,7 @@ PUBLISHED = (
     *("4_1", "4_2", "4_3", "4_4", "4_5", "5"),
 )
 VERDICTS = ("valid_question", "original_answer_valid")  # fields that the step judge reads
-LARGEST = 10_000_000  # bytes of a template file
+LARGEST = 10_000_000  # largest size of a template file in bytes
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,90}")
 _CODE = re.compile(r"\{(?=[{%#])")
 _HEAD = """---
@@ -57,7 +57,7 @@ def import_templates(file: Path, folder: Path, step: Kind = "generate") -> list[
     """Write one prompt file for each text of `file` into `folder`; returns their paths, in the file's order.
 
     Template code in the texts is not executed but sent literally. Raises InputError, before any file is written, for a
-    file that is no such object, or an existing prompt with another text.
+    `file` that is no object of texts, or for an existing prompt file with another text.
     """
     texts, prompts = _texts(file), dict[Path, bytes]()
     published = step == "generate" and list(texts) == [str(number) for number in range(len(PUBLISHED))]
@@ -65,12 +65,12 @@ def import_templates(file: Path, folder: Path, step: Kind = "generate") -> list[
         name = f"published_p{PUBLISHED[number]}" if published else key
         if not _NAME.fullmatch(name):
             raise InputError(f"{file}: {key[:40]!r} cannot be a prompt's name", "use letters, digits, _ . -")
-        # In a configuration, 1.1 and `no` would be no text.
+        # YAML would read the names 1.1 and `no` in a configuration as a number and a boolean.
         name = name if isinstance(yaml.safe_load(name), str) else f"template_{name}"
         schema, rename, variables = _reading(f"{file}: {key}", step, text)
         source = json.dumps(file.name)[1:-1].replace(":", " ")
         head = _HEAD.format(file=source, key=key, step=step, schema=schema, rename=rename)
-        literal = _CODE.sub('{{ "{" }}', text)  # every opening of template code is a string that prints it
+        literal = _CODE.sub('{{ "{" }}', text)  # opening braces of template code are printed literally
         path = folder / f"{name}.md"
         prompts[path] = (head + _BLOCKS.format(system=literal, user=variables)).encode()
         if path.exists() and read_bytes(path) != prompts[path]:
@@ -83,7 +83,10 @@ def import_templates(file: Path, folder: Path, step: Kind = "generate") -> list[
 
 
 def _reading(location: str, step: Kind, text: str) -> tuple[str, str, str]:
-    """Schema, line `rename` and user block of a text. Raises InputError for a text that asks for other fields."""
+    """Schema, line `rename` and user block of the prompt for a template `text`.
+
+    Raises InputError for a text that asks for other fields.
+    """
     if step == "generate":
         return _SCHEMAS[step], "", _GRAPHLET
     form = reply_form(text) or {}

@@ -36,7 +36,7 @@ ALL_BYTES = 100_000_000
 _SHOWN: tuple[str, ...] = ("id", "question", "answer", "group", "accepted", "reason", "verdicts")
 _SHOWN += ("nodes", "edges", "edge_labels")
 _LEFT_OUT = ("provenance", "kind", "split")
-_SHORT = 4000  # bytes of JSON
+_SHORT = 4000  # largest size of a short value, in bytes of JSON
 TOP_NODES = 10
 NODES = 300  # largest sample of nodes
 MEMORY = "300MB"
@@ -192,7 +192,7 @@ def combined_facts(folder: CombinedFolder) -> Facts:
 
 
 def count_nodes(paths: list[Path], seed: int) -> NodeUse:
-    """Count the nodes of the accepted records in these Parquet files; `seed` is that of the sample.
+    """Count the nodes of the accepted records in these Parquet files; `seed` draws the sample of nodes.
 
     Records without nodes are ignored.
     """

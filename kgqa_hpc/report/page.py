@@ -27,10 +27,10 @@ from kgqa_hpc.store.run_folder import RunFolder
 from kgqa_hpc.text.plain_text import shell_word
 
 Counts = dict[str, Any]
-GROUPS = 300  # rows of a table on the page
-PAIRS = 10  # accepted pairs at the top of the page
-BARS = 60  # groups drawn
-CAP = 2000  # questions per node shown, as in the paper's Figure 11
+GROUPS = 300  # largest number of rows of a table on the page
+PAIRS = 10  # number of accepted pairs at the top of the page
+BARS = 60  # largest number of groups in the bar chart
+CAP = 2000  # the histogram of questions per node ends here, as in the paper's Figure 11
 
 
 def write_report(run: RunFolder, *, all_records: bool = False) -> Path:
@@ -92,7 +92,7 @@ def _sections(run: RunFolder) -> list[dict[str, Any]]:
 
 
 def _groups(facts: Facts, counts: Counts) -> list[dict[str, Any]]:
-    """A row for each group that the kind declares, sampled or not, and for each other sampled group; the largest."""
+    """A row for each of the largest groups: those that the kind declares, sampled or not, and other sampled groups."""
     rows = group_rows(facts, counts["groups"])
     least = min(sorted((row["counts"]["sampled"] for row in rows), reverse=True)[:GROUPS], default=0)
     for row in rows:

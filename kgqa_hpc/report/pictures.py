@@ -33,22 +33,23 @@ STAGES = (
     "target",
     "accepted",
 )
-_FILTERS = {LENGTH: 2, EXACT: 4, NEAR: 4, CONTAMINATED: 5, NOT_DRAWN: 6, BEYOND: 7}  # reason: place in STAGES
+# Index of each reason in STAGES.
+_FILTERS = {LENGTH: 2, EXACT: 4, NEAR: 4, CONTAMINATED: 5, NOT_DRAWN: 6, BEYOND: 7}
 _JUDGES = 3
 OTHERS = "other reasons"
 REASONS = 8  # number of reasons with a band of their own; smaller ones of a stage share a band
-ACROSS, DOWN = 1000, 240  # width of the bands' picture, and of all items in it, in units
+ACROSS, DOWN = 1000, 240  # width of the diagram of bands and height of all items in it, in units
 # Labels: width of their column, characters of a line, largest number of characters of a reason.
 WORDS, LETTERS, CUT = 190, 30, 200
 HAIRLINE = 0.8  # smallest width of a band, so that 1 of 100,000 is visible
 
-CELL = 112  # units, of one group's drawing
-HIGH = 400  # units, of the drawing of the covered graph
-CLASSES = 5  # colours, q0 to q4 of the page's style
-LINKS = 5000  # drawn; with them the figure stays under 200 kB
-NAMED, NAME = 6, 26  # names of most used nodes, letters of each
-TYPES = 20  # rows of a figure
-SHORT = 5  # of them in the text alternative
+CELL = 112  # width and height of one group's drawing, in units
+HIGH = 400  # height of the drawing of the covered graph, in units
+CLASSES = 5  # number of colours, q0 to q4 of the page's style
+LINKS = 5000  # largest number of links drawn; the figure stays under 200 kB
+NAMED, NAME = 6, 26  # number of most used nodes with a name, largest number of letters of a name
+TYPES = 20  # largest number of rows (types) of a figure
+SHORT = 5  # number of these rows in the text alternative
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +115,8 @@ def flow(counts: Mapping[str, Any], start: str, unit: str) -> str:
     texts = {band: f"{_share(band.count, total)} {band.name}" for band in all_bands}
     stages = sorted({band.stage for band in all_bands})
     shapes, labels = [], []
-    y, top, stage = 0.0, 0.0, -1  # of the band at the left, of its row, of the row before
+    # Height of the band at the left, height of its row, stage of the previous row.
+    y, top, stage = 0.0, 0.0, -1
     for band in reversed(all_bands):
         heading = band.stage != stage and band.outcome != "accepted"
         top += 22 if heading else 4
@@ -148,12 +150,12 @@ def _shape(kind: str, y: float, top: float, wide: float, leaves: float, title: s
     upper = f"M0 {y:.2f}H{leaves:.0f}C{bend:.0f} {y:.2f} {bend:.0f} {top:.2f} {end:.0f} {top:.2f}H{ACROSS}"
     y, top = y + wide, top + wide
     under = f"V{top:.2f}H{end:.0f}C{bend:.0f} {top:.2f} {bend:.0f} {y:.2f} {leaves:.0f} {y:.2f}H0Z"
-    hair = " hair" if wide < 2 else ""  # with an outline, because a steep band looks pale
+    hair = " hair" if wide < 2 else ""  # a thin band gets an outline, because it looks pale where it is steep
     return tag("path", kind + hair, title=title, d=upper + under)
 
 
 def _share(count: int, total: int) -> str:
-    """E.g. `1,234 (12.3 %)`; shares below a tenth of a percent read `less than 0.1 %`."""
+    """A count and its share as text, e.g. `1,234 (12.3 %)`; a smaller share than 0.1 % reads `less than 0.1 %`."""
     share = 100 * count / total
     return f"{count:,} ({f'{share:.1f}' if share >= 0.1 else 'less than 0.1'} %)"
 

@@ -17,12 +17,12 @@ LEFT, RIGHT, TOP, BOTTOM = 52, 8, 10, 40
 INNER = WIDTH - LEFT - RIGHT
 BINS = 60  # most bins of a histogram
 GRID = 30  # cells of a density along each axis
-# Of a figure with a row per name: width of the names, height of a row, letters of a name.
+# Layout of a figure with a row per name: width of the column of names, height of a row, most letters of a name.
 NAMES, ROW, CUT = 150, 22, 24
 WORDS = {"acc": " accepted", "rej": " rejected", "lost": " invalid or failed", "wait": " waiting"}
 Series = tuple[str, Sequence[float]]  # class name (acc, rej, lost, wait) and values
 Counted = tuple[str, Mapping[int, int]]  # class name, and the count of each value
-Range = tuple[float, float, float, float, float]  # 5, 25, 50, 75, 95 %
+Range = tuple[float, float, float, float, float]  # quantiles 5, 25, 50, 75, 95 %
 
 
 def tag(name: str, kind: str, text: str = "", title: str = "", **attributes: Any) -> str:
@@ -35,7 +35,7 @@ def tag(name: str, kind: str, text: str = "", title: str = "", **attributes: Any
 
 
 def label(x: float, y: float, text: str, kind: str = "mid") -> str:
-    """Text centred at `x`; of the kind "end" it ends there."""
+    """A text label centred at `x`; a label of the kind "end" ends at `x`."""
     return tag("text", kind, text, x=x, y=y)
 
 

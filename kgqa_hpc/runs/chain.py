@@ -145,7 +145,7 @@ def prompts_of(settings: StepSettings, folder: str | Path | None, domain: str) -
                 f"step {settings.label}: {name} is a prompt of step {prompt.step}",
                 f"prompts of step {settings.use}: {', '.join(names) or 'none yet'}",
             )
-        answer = answers[min(len(prompts), len(answers) - 1)]  # the last answer is that of all later turns
+        answer = answers[min(len(prompts), len(answers) - 1)]  # the last entry applies to all later turns
         for problem in lacking(prompt.fields, settings.use, answer):
             raise PromptError(f"{place(prompt.file, 'schema')}: {problem}")
         prompts.append(prompt)

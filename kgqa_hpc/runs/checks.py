@@ -43,7 +43,7 @@ def load_ready(path: Path, added_judges: Collection[str] = ()) -> RunConfig:
     config, lines = check_config(data, base, added_judges)
     if config is None or lines:
         further = [*_prompt_problems([config]), *dict(_column_problems(config))] if config else []
-        if any(line.startswith("anchors") for line in lines):  # the columns of their kind are unknown
+        if any(line.startswith("anchors") for line in lines):  # the kind's columns are unknown
             further = [line for line in further if not line.startswith("dataset.")]
         lines += [*missing(data, base), *further]
         raise ConfigError("\n".join(f"{path}: {line}" for line in lines), GUIDE)
@@ -115,7 +115,7 @@ def problems(config: RunConfig) -> Iterator[tuple[str, str]]:
 
 
 def _prompt_problems(configs: Sequence[RunConfig]) -> dict[str, str]:
-    """The cure, or "", of each prompt that cannot be loaded, by a sentence that begins with its key."""
+    """For each prompt that cannot be loaded: a sentence that begins with its key, mapped to the cure or ""."""
     unloadable: dict[str, str] = {}
     for config in configs:
         for number, pass_config in enumerate(config.passes):
@@ -215,7 +215,7 @@ def noting_refusal(folder: Path, source: str) -> Iterator[None]:
     except InputError as problem:
         if atomic.exists(run.manifest_file):
             content = {"format": "kgqa-refused", "version": 1, "config": source, "problem": problem.message}
-            with suppress(StoreError):  # of a run that this user cannot write, and so cannot merge
+            with suppress(StoreError):  # a user who cannot write to the run cannot merge it either
                 write_document(run.refused, content)
         raise
 

@@ -43,8 +43,8 @@ from kgqa_hpc.store.run_folder import CONFIGURATION, RunFolder
 from kgqa_hpc.terminal import note
 from kgqa_hpc.text.plain_text import shell_word
 
-EXPIRY = 20.0  # s without a heartbeat after which the lock of a dead process is free
-PATIENCE = 2.0  # s of waiting for a lock before a note to the user
+EXPIRY = 20.0  # seconds without a heartbeat after which the lock of a dead process is free
+PATIENCE = 2.0  # seconds of waiting for a lock before the user gets a note
 
 
 @contextmanager
@@ -118,7 +118,7 @@ def create_run(folder: Path, config: RunConfig, *, accept_code: bool = False) ->
         config = _as_grown(run, config)
         added = [entry for entry in config.plain()["passes"] if entry["name"] not in written]
         prompts = run_prompts(config, only=written)
-        if added:  # after the first configuration: they need the run's own prompts, and earlier consent
+        if added:  # passes added later have their prompts in the run, and need earlier consent
             require_agreed(run, {"passes": added})
             prompts = run_prompts(config, run.prompts, {entry["name"] for entry in added}) | prompts
         sections, trusted = fingerprint(config, prompts=prompts), effects(config.plain())
@@ -307,7 +307,7 @@ def add_pass(
         _require_same(run, config)
         require_agreed(run, config.plain(), trust=trust)
         refusal = InputError(f"{folder}: has another pass {name!r} already", "give it another --name")
-        if name == passes[0]["name"]:  # the pass that writes the questions
+        if name == passes[0]["name"]:  # the first pass writes the questions and cannot be replaced
             raise refusal
         labels = {step.label for entry in config.passes if entry.name != name for step in entry.steps}
         if repeated := labels & {step.get("as") for step in settings["steps"]}:
@@ -318,7 +318,7 @@ def add_pass(
         if len(passes) > len(before) and grown.plain()["passes"][-1] not in passes:
             if any(run.results(name).glob("*")):
                 raise refusal
-            # The manifest alone: a process that is killed here leaves a growth that the same call completes.
+            # Change only the manifest: if the process is killed here, the same call completes the growth.
             shorter = config.changed(str(run.config_file), passes=before)
             run.rewrite(replace(run.manifest(), sections=fingerprint(shorter, kept_prompts(run))))
         _keep_prompts(run, run_prompts(grown, prompt.parent if prompt else None, {name}))

@@ -72,7 +72,7 @@ def _draw(run: RunFolder, config: RunConfig, threads: int | None) -> tuple[Drawn
         notes = [str(reduction)]
         header["reduction"] = source.reduction
     with stage_progress() as progress:
-        # A note about the coming work, if it takes long.
+        # Tell the user about the work ahead if it will take long.
         announce = lambda text, seconds: note(text) if seconds > SHORT else None  # noqa: E731
         drawn = _anchors(config, source, Tools(threads, progress, announce))
     header["totals"] = dict(drawn.totals)

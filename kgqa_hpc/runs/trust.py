@@ -56,7 +56,7 @@ def require_agreed(run: RunFolder, config: Mapping[str, Any], *, trust: bool = F
         return dangerous
     lines = [f"{key}: {shown(value)}" for key, value in dangerous.items()]
     if any(run.manifest().trusted.get(key) != value for key, value in dangerous.items()):
-        raise _refusal(run, "these are not the values it was made with", lines)
+        raise _refusal(run, "these are not the values that the run was made with", lines)
     if dangerous:
         require_own(run, *lines)
     return dangerous

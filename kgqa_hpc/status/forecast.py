@@ -25,9 +25,10 @@ from kgqa_hpc.store.run_folder import RunFolder
 from kgqa_hpc.text.plain_text import about, duration, shell_word
 from kgqa_hpc.text.streams import read_bytes
 
-QUEUE_LIMIT = 172_800.0  # s; the published runs had two days (Appendix A)
+# Assumed time limit of a job in seconds: two days, as in the published runs (Appendix A).
+QUEUE_LIMIT = 172_800.0
 ENOUGH = 20  # smallest number of finished items of a pilot before its rate and tokens are used
-START_UP = 300.0  # s until a job's engine answers; assumed: loading 40 GB of weights at 200 MB/s
+START_UP = 300.0  # seconds until a job's engine answers; assumed: loading 40 GB of weights at 200 MB/s
 
 # BioGraphletQA on one A6000 with a 4-bit 70B model: pairs generated and judged per day, and tokens/s of
 # generation (sections 3.2.2 and 3.3). The tokens of an item are derived from both.
@@ -89,7 +90,7 @@ def plan(
             steps, _read_pilot(pilot or folder, required=pilot is not None), pilot_gpus, tokens_per_s
         )
     unfinished = _items(run, config) - _ended(config, survey(folder))
-    items = math.ceil(round(unfinished, 6))  # the shares of the passes sum to 1 but for rounding
+    items = math.ceil(round(unfinished, 6))  # the shares of the passes sum to 1 except for rounding errors
     if all(engine.hosted for engine in config.engines):
         document = hosted_forecast(items, pace)
     else:
@@ -320,6 +321,6 @@ def _ended(config: RunConfig, state: Status) -> float:
         _published(PUBLISHED_DAYS, [step.use for step in entry.steps]) / (variants if entry.variant else 1)
         for entry in config.passes
     ]
-    days = days if any(days) else [1.0] * len(days)  # steps without a published time
+    days = days if any(days) else [1.0] * len(days)  # equal shares if no step has a published time
     ended = zip(days, state["passes"], strict=True)
     return float(sum(part * entry["items"] for part, entry in ended) / sum(days))

@@ -24,10 +24,10 @@ import psutil
 
 from kgqa_hpc.store import atomic, canonical, cleanup
 
-ALIVE = 90.0  # s; three missed rewrites at the longest interval
-LITTER = 86_400.0  # s; age at which the file of a dead worker is removed
-LARGEST = 1 << 16  # bytes
-STATES, LOADS = "workers", "servers"  # folders in logs/
+ALIVE = 90.0  # seconds; an older state means a dead worker: it missed three rewrites at the longest interval
+LITTER = 86_400.0  # age in seconds at which the file of a dead worker is removed
+LARGEST = 1 << 16  # largest number of bytes read of a state file
+STATES, LOADS = "workers", "servers"  # folders in logs/: states of workers, counts of failed requests
 NO_LOAD = {"retries": 0, "throttled": 0, "waited_s": 0.0}
 
 
@@ -42,7 +42,7 @@ def write_state(logs: Path, worker: str, state: Mapping[str, Any], folder: str =
 
 
 def remove_state(logs: Path, worker: str) -> None:
-    with suppress(OSError):  # a file that remains is soon old
+    with suppress(OSError):  # a file that cannot be removed soon counts as old
         (logs / STATES / f"{worker}.json").unlink()
 
 
@@ -62,7 +62,7 @@ def read_states(logs: Path) -> Iterator[dict[str, Any]]:
     for state, written in _documents(logs / STATES):
         if not isinstance(state.get("worker"), str):
             continue
-        ended = (  # a process of this machine; nothing is known about those of other machines
+        ended = (  # known only for processes of this machine
             all(process_scope.values())
             and {key: state.get(key) for key in process_scope} == process_scope
             and isinstance(state.get("pid"), int)
@@ -106,11 +106,11 @@ def _documents(folder: Path) -> Iterator[tuple[dict[str, Any], float]]:
 
 
 HISTORY = "history.jsonl"
-IDLE = 600.0  # s; a longer gap between two notes means that no worker was running, and does not count
+IDLE = 600.0  # seconds; a longer gap between two notes means that no worker was running, and does not count
 HOUR, DAY = 3600.0, 86_400.0
-TAIL = 1 << 20  # bytes; about two weeks of notes
+TAIL = 1 << 20  # bytes read from the end of the history; about two weeks of notes
 
-Notes = list[tuple[float, int]]  # seconds since 1970, items ended
+Notes = list[tuple[float, int]]  # (seconds since 1970, number of finished items)
 
 
 def note_progress(logs: Path, ended: int, now: float | None = None) -> None:

@@ -26,7 +26,7 @@ from kgqa_hpc.store.run_folder import RunFolder
 ENDED = ("accepted", "rejected", "invalid", "failed")
 FEW = 1000  # the interval of the acceptance is shown below this number of judged items
 _SUMS = ("counts", "reasons", "tokens", "records")
-Sizes = dict[str, int]  # of a shard's journals, by file name
+Sizes = dict[str, int]  # sizes in bytes of a shard's journals, by file name
 
 
 @dataclass(slots=True)
@@ -39,9 +39,9 @@ class OpenShard:
 
     sizes: Sizes = field(default_factory=dict)
     offset: int = 0
-    answers: int = 0  # records of items, finished or not
+    answers: int = 0  # number of journal records, of finished and unfinished items
     tokens: Counter[str] = field(default_factory=Counter)
-    ended: Counter[str] = field(default_factory=Counter)  # items by outcome
+    ended: Counter[str] = field(default_factory=Counter)  # number of ended items by outcome
 
     def read(self, folder: Path, sizes: Sizes, header: Mapping[str, str]) -> OpenShard:
         """The counts with the new lines of the journals of these sizes. Raises StoreError, OSError."""
@@ -53,7 +53,7 @@ class OpenShard:
             shard.answers += len(records)
             for record in records:
                 with suppress(KeyError, IndexError, TypeError, AttributeError):
-                    tokens = record["trace"][-1]["tokens"]  # of the answer that caused the record
+                    tokens = record["trace"][-1]["tokens"]  # of the answer for which the record was written
                     shard.tokens.update({kind: shards.count(number) for kind, number in tokens.items()})
             finished = (record for record in records if record.get("status") in ENDED)
             ended |= {str(record["id"]): record["status"] for record in finished}
@@ -76,7 +76,8 @@ class PassTotals:
     counts: Counter[str] = field(default_factory=Counter)
     reasons: Counter[str] = field(default_factory=Counter)
     tokens: Counter[str] = field(default_factory=Counter)
-    records: Counter[str] = field(default_factory=Counter)  # of lists of items, before merge's filters
+    # Records of items that yield several, before merge's filters.
+    records: Counter[str] = field(default_factory=Counter)
     requests: int = 0
     repaired: int = 0
     by_shard: dict[str, tuple[int, ...]] = field(default_factory=dict)
@@ -104,7 +105,8 @@ class PassTotals:
         if self.by_shard.keys() - done:
             self.__dict__.update(PassTotals(self.pass_name, self.last, journals=self.journals).__dict__)
         for shard in sorted(done - self.by_shard.keys()):
-            with suppress(StoreError):  # corrupt, in quarantine by now, or a transient error
+            # The result is corrupt, or already in quarantine, or the error is transient.
+            with suppress(StoreError):
                 self._add(shard, shards.read_summary(run.result(self.pass_name, shard), origin))
         self.journals = {
             shard: self.journals.get(shard, OpenShard()) for shard in journals if shard not in self.by_shard
@@ -113,7 +115,7 @@ class PassTotals:
             if counts.sizes != journals[shard]:
                 header = origin.header(shard, "")
                 del header["shard_sha256"]
-                # It was removed, because its result is there, or the error is transient.
+                # The journal was removed because the shard has a result, or the error is transient.
                 with suppress(StoreError, OSError):
                     self.journals[shard] = counts.read(folder, journals[shard], header)
 
@@ -125,7 +127,8 @@ class PassTotals:
         for key in _SUMS:
             sums, numbers = getattr(self, key), header.get(key)
             for name, number in numbers.items() if isinstance(numbers, dict) else ():
-                sums[str(name)] += shards.count(number)  # Counter.update is ten times as slow on so few
+                # Counter.update takes ten times as long for so few entries.
+                sums[str(name)] += shards.count(number)
         outcomes: Any = header.get("counts")
         names = ENDED[1:] if isinstance(outcomes, dict) and not self.last else ()
         self.by_shard[shard] = tuple(shards.count(outcomes.get(name)) for name in names)

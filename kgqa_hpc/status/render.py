@@ -10,7 +10,7 @@ from kgqa_hpc.status.pass_totals import acceptance_words
 from kgqa_hpc.status.snapshot import VERDICTS, Status
 from kgqa_hpc.text.plain_text import about, duration, plain
 
-WATCH_EVERY = 5.0  # s
+WATCH_EVERY = 5.0  # seconds between two refreshes
 
 
 def render(now: Status) -> str:

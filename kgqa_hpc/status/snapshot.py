@@ -28,7 +28,7 @@ from kgqa_hpc.store.run_folder import RunFolder
 from kgqa_hpc.store.sealed import read_header
 from kgqa_hpc.store.shards import ANCHORS, count
 
-STALLED = 120.0  # s without an answer, with requests in flight, after which a worker counts as stalled
+STALLED = 120.0  # seconds without an answer, with requests in flight, after which a worker counts as stalled
 DEEPEST = 3  # depth of the search for runs below a folder
 VERDICTS = (*ENDED, "waiting")
 Status = dict[str, Any]
@@ -50,7 +50,7 @@ def survey(folder: Path, queue: Queue | None = None) -> Status:
     totals = load_totals(run, shards.names if shards else [])
     for pass_totals in totals:
         pass_totals.refresh(run)
-    drawn = 0  # of an extended sample, the new anchors are in no shard until the next `kgqa run`
+    drawn = 0  # number of anchors; those added by `kgqa extend` are in no shard until the next `kgqa run`
     with suppress(StoreError, OSError):
         drawn = count(read_header(run.anchors, ANCHORS).get("rows"))
     return compose(run, shards, totals, list(read_states(run.logs)), queue, drawn)
@@ -66,15 +66,15 @@ def accepted_at_merge(run: RunFolder) -> int | None:
 
 
 def dataset_is_older(run: RunFolder, status: Status) -> bool:
-    """Whether items were drawn or ended, or a pass was asked, since the dataset was merged.
+    """Whether items were drawn or ended, or a pass sent requests, since the dataset was merged.
 
-    A damaged accounting.json is not judged here: every verb that reads the dataset says so.
+    False for a damaged accounting.json: every command that reads the dataset reports it.
     """
     try:
         counts = canonical.loads(read_if_there(run.dataset / "accounting.json") or b"")
         sampled, ended = counts["sampled"], counts["sampled"] - counts["waiting"]
         asked = {row["step"] for row in counts["requests"]}
-        # By pass: of each step the labels under which it may appear in the request counts.
+        # For each pass and each of its steps: the labels under which the step may appear in the request counts.
         labels = {
             pass_data["name"]: [
                 {step["as"]} if step.get("as") else {step[key] for key in ("use", "prompt") if step.get(key)}
@@ -104,7 +104,7 @@ def load_totals(run: RunFolder, names: Sequence[str]) -> list[PassTotals]:
         document = canonical.loads(read_if_there(run.status_file) or b"{}") if names else {}
         if document["totals_check"] == _check(run, document["totals"]):
             for entry in document["totals"]:
-                # The run may have grown since: then the last names have no counts.
+                # If the run has grown since the totals were saved, the last shards have no counts.
                 counts = dict(zip(names, entry["by_shard"].split(" "), strict=False))
                 counted = ((name, text) for name, text in counts.items() if text != "-")
                 entry["by_shard"] = {name: text.split("/") if text else () for name, text in counted}

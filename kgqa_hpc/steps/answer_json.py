@@ -31,7 +31,7 @@ from kgqa_hpc.text.streams import too_deep
 REASONS = (
     "empty",  # no text, or only thoughts
     "truncated",  # the text stops inside an object
-    "too_large",  # above LARGEST
+    "too_large",  # the text is longer than LARGEST
     "not_json",  # no object that can be read without guessing
     "not_object",  # JSON, but a list, string or number
     "ambiguous",  # several objects or keys that differ
@@ -79,7 +79,7 @@ def parse_json(text: str, schema: Mapping[str, Any], *, last_object: bool = Fals
     """
     fields: Fields = schema
     if "properties" in schema and not isinstance(schema["properties"].get("type"), str):
-        fields = schema["properties"]  # not a field of this name, which has a type
+        fields = schema["properties"]  # a JSON schema; a field called `properties` would have a type
     if len(text) > LARGEST:
         raise Unparseable("too_large")
     text = text.strip()
@@ -226,7 +226,7 @@ def _unwrap(text: str) -> str:
     return text
 
 
-# Strings, which stay, and Python's booleans, for which the published criteria ask (Appendix D.1)
+# Matches strings, which stay unchanged, and Python's booleans, which the published criteria ask for (Appendix D.1).
 _PYTHON = re.compile(r'"(?:[^"\\]|\\.)*+"?|\b(?:True|False)\b', re.DOTALL)
 
 

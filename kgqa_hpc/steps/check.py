@@ -26,7 +26,7 @@ from kgqa_hpc.steps.item import PAIR, Item
 from kgqa_hpc.steps.step import Done, Outcome, Reject, Step, StepContext
 from kgqa_hpc.text.streams import text_lines
 
-COPIED = 8  # consecutive words that hardly occur twice by chance
+COPIED = 8  # length in words of a sequence that hardly occurs twice by chance
 
 # "node", "edge" and "connection" also occur in anatomy, together with another anatomical word. The paper names
 # "connections" as its most frequent fault; 39 of its 116 rated pairs mention a graph in these words.
@@ -78,11 +78,13 @@ class CheckSettings(StepSettings):
     reject: list[Rule] = Field(
         default_factory=lambda: list(USUAL), description="Facts that reject; the others are only recorded."
     )
-    nodes: int = Field(2, ge=0, description="Limit of few_nodes: the anchor's nodes that the pair must name.")
-    hops: int | None = later_key(
-        "Limit of few_hops: hops from the question's nodes to one in the answer only; default: 1.", ge=1
+    nodes: int = Field(
+        2, ge=0, description="Limit of few_nodes: minimum number of the anchor's nodes that a pair names."
     )
-    aliases: str | None = later_key("TSV file of more aliases: a node's name and another name of it.")
+    hops: int | None = later_key(
+        "Limit of few_hops: minimum hops from question nodes to a node of the answer only; default: 1.", ge=1
+    )
+    aliases: str | None = later_key("TSV file of more aliases; each line: a node's name, and another name.")
     paths = ("aliases",)
 
 
@@ -114,7 +116,7 @@ class Check(Step):
 
     def compute(self, item: Item) -> Outcome:
         question, answer = item.output["question"], item.output["answer"]
-        # Other names by name: the graph's synonyms of the anchor's nodes, and those of the file `aliases`.
+        # Maps a node's name to its other names: the graph's synonyms, and those of the file `aliases`.
         aliases = self._aliases
         if synonyms := item.anchor.data.get("synonyms"):
             both = {**synonyms, **aliases}
@@ -170,7 +172,9 @@ class Verify(Step):
 class KeepSettings(StepSettings):
     """Settings of the step keep: the columns to carry over from the source's records."""
 
-    columns: list[str] = Field(min_length=1, description="Columns that a step or an anchor kind adds.")
+    columns: list[str] = Field(
+        min_length=1, description="Columns of the source's records to keep, as declared by steps or kinds."
+    )
 
     @field_validator("columns")
     @classmethod

@@ -39,7 +39,7 @@ def majority(objections: Objections, verdicts: Verdicts) -> bool:
 
 
 def at_least(objections: Objections, verdicts: Verdicts, *, number: int) -> bool:
-    """At least a number of judges approve (`at_least`)."""
+    """At least `number` judges approve (the key `at_least`)."""
     return list(objections.values()).count(None) >= number
 
 
@@ -60,11 +60,11 @@ class Decide(Settings):
 
     judges: list[str] | None = Field(None, description="Labels of the judges that count; default: all.")
     rule: str = Field(
-        "all", description="all approve; majority; at_least a number; weighted; or one of a package."
+        "all", description="Decision rule: all, majority, at_least, weighted, or a rule of a package."
     )
-    at_least: int | None = Field(None, ge=1, description="at_least: judges that must approve.")
+    at_least: int | None = Field(None, ge=1, description="Rule at_least: number of judges that must approve.")
     weights: dict[str, Annotated[float, Field(gt=0)]] | None = Field(
-        None, description="weighted: weight of each judge."
+        None, description="Rule weighted: weight of each judge, by label."
     )
     options: dict[str, Any] | None = Field(None, description="Keyword arguments of a package's rule.")
 
@@ -73,17 +73,18 @@ class Decide(Settings):
         if self.rule not in RULES:
             raise ValueError(RULES.unknown(self.rule))
         if (self.rule == "at_least") != (self.at_least is not None):
-            raise ValueError("at_least and the rule at_least need each other")
+            raise ValueError("set at_least if and only if the rule is at_least")
         if (self.rule == "weighted") != (self.weights is not None):
-            raise ValueError("weights and the rule weighted need each other")
+            raise ValueError("set weights if and only if the rule is weighted")
         if self.options is not None and RULES.ships(self.rule):
-            raise ValueError(f"options: the rule {self.rule} has none")
+            raise ValueError(f"options: the rule {self.rule} has no options")
         if self.judges is not None and len(set(self.judges)) != len(self.judges):
             raise ValueError("judges: a judge is named twice")
         if self.judges and self.at_least and self.at_least > len(self.judges):
-            raise ValueError(f"at_least {self.at_least} of {len(self.judges)} judges can never be")
+            raise ValueError(f"at_least is {self.at_least}, but there are only {len(self.judges)} judges")
         if self.judges and self.weights and (strangers := set(self.weights) ^ set(self.judges)):
-            raise ValueError(f"weights and judges differ in {', '.join(sorted(strangers))}")
+            labels = ", ".join(sorted(strangers))
+            raise ValueError(f"weights and judges must name the same labels; they differ in {labels}")
         return self
 
 
@@ -130,7 +131,9 @@ def decision(settings: Decide, judges: Mapping[str, Approves]) -> Decision:
         )
     counted = {label: approves for label, approves in judges.items() if label in names}
     if settings.at_least is not None and settings.at_least > len(counted):
-        raise ConfigError(f"dataset.decide.at_least: {settings.at_least}, of {len(counted)} judges")
+        raise ConfigError(
+            f"dataset.decide.at_least is {settings.at_least}, but only {len(counted)} judges count"
+        )
     of_rule: dict[str, dict[str, Any]] = {
         "at_least": {"number": settings.at_least},
         "weighted": {"weights": settings.weights},

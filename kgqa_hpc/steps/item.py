@@ -81,7 +81,7 @@ class Item:
             setattr(self, name, value)
 
 
-_STORED = [member.name for member in fields(Item) if member.name != "anchor"]  # in their order in the file
+_STORED = [member.name for member in fields(Item) if member.name != "anchor"]  # in their stored order
 _RESULTS = ("output", "verdicts", "features", "annotations", "state")
 
 
@@ -139,7 +139,7 @@ def end(item: Item, outcome: Outcome, kind: AnchorKind, step: str) -> None:
     records = [item.output] if item.records is None else item.records
     if isinstance(outcome, Done) and not all(name in fields for fields in records for name in PAIR):
         outcome = Retry("ended without question and answer", lost_as="failed")
-        item.records = None  # so that merge makes no records of it
+        item.records = None  # so that merge makes no records of this item
     elif not isinstance(outcome, Retry) and (problem := record_problem(item, kind)):
         outcome, step = Retry(problem, lost_as="failed"), item.anchor.kind
         item.output, item.records = {}, None

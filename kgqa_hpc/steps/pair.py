@@ -70,7 +70,10 @@ class BothWays(Settings):
 
 
 def _shipped(value: Any) -> Any:
-    """Question templates of a bundled graph, if `value` is its name; other values unchanged. Raises ValueError."""
+    """The question templates of the bundled graph that `value` names; a value that is no text is unchanged.
+
+    Raises ValueError for an unknown name.
+    """
     if not isinstance(value, str):
         return value
     if value not in SHIPPED:
@@ -145,7 +148,7 @@ class Generate(Step):
 class WordSettings(StepSettings):
     """Settings of the step word: a prompt for a model, or a template."""
 
-    template: Template | None = later_key("Question template for each relation, or hpo; replaces the prompt.")
+    template: Template | None = later_key("Question template of each relation, or hpo; replaces the prompt.")
 
 
 class Word(Step):
@@ -161,7 +164,7 @@ class Word(Step):
     def __init__(self, settings: Any, prompt: Any, context: Any) -> None:
         super().__init__(settings, prompt, context)
         kind = context.kind
-        # By the names that the variables of an anchor have.
+        # Templates by the cleaned names of relations, as they stand in the variables of an anchor.
         self._sentences = {clean_name(name): text for name, text in (settings.template or {}).items()}
         if settings.template is not None and way_of(kind.variables(kind.sample)) is None:
             raise PromptError(
@@ -256,7 +259,7 @@ class ScoreSettings(StepSettings):
     """Settings of the step score."""
 
     minimum: float | None = Field(
-        None, description="Reject below this score; default: score only. A boolean counts as 0 or 1."
+        None, description="Reject items below this score; default: reject none. A boolean counts as 0 or 1."
     )
     inverted: bool = Field(False, description="Invert a boolean score: false counts as 1.")
     unreadable: float | None = Field(

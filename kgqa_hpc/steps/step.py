@@ -34,7 +34,7 @@ TRACE_TEXT = 100_000  # characters of a raw answer that are kept
 
 @dataclass(slots=True)
 class StepContext:
-    """Data shared by the steps of a chain: seed, anchor kind, decision rule, and, once it runs, the engine.
+    """Data shared by the steps of a chain: seed, anchor kind, decision rule, and, once the chain runs, the engine.
 
     `instructions` holds the system texts of the prompts that write records, for steps with `sees_instructions`.
     """
@@ -69,7 +69,7 @@ class Step:
     needs: ClassVar[tuple[str, ...]] = ()
     many: ClassVar[bool] = False
     columns: ClassVar[tuple[Column, ...]] = ()
-    sees_instructions: ClassVar[bool] = False  # whether it reads `instructions` of its context
+    sees_instructions: ClassVar[bool] = False  # whether the step reads `instructions` of its context
     turns: int = 1
     example: ClassVar[Mapping[str, Any]] = {}
 
@@ -77,7 +77,8 @@ class Step:
         self.settings = settings
         self.label: str = settings.label
         self.context = context
-        # Of each turn, the last also of all further ones; empty for a step without requests. The chain adds later ones.
+        # The prompt of each turn; the last one serves all further turns. The chain appends the prompts of later turns.
+        # Empty for a step without requests.
         self.prompts: tuple[Prompt, ...] = () if prompt is None else (prompt,)
         self._columns = self.columns_for(settings)
 
@@ -95,7 +96,7 @@ class Step:
         if self.adds == "verdict":
             item.verdicts[self.label] = answer
             return Done()
-        raise TypeError(f"step {self.name} does not say what an answer means")
+        raise TypeError(f"step {self.name} has no method accept() for its answers: define it")
 
     def kept_text(self, text: str) -> str:
         """The part of an answer's text that the trace stores; by default the whole text."""
@@ -106,7 +107,7 @@ class Step:
 
     def compute(self, item: Item) -> Outcome:
         """Do the work of a step without a prompt, and return the outcome."""
-        raise TypeError(f"step {self.name} asks no model and does not say what it computes")
+        raise TypeError(f"step {self.name} asks no model and has no method compute(): define it")
 
     @classmethod
     def objection(cls, verdict: Mapping[str, Any]) -> str | None:
@@ -163,7 +164,7 @@ class Step:
 
     @property
     def attempts(self) -> int | None:
-        """Most attempts per item according to the prompt; None: the run's `runtime.attempts` apply."""
+        """Largest number of attempts per item according to the prompt; None: the run's `runtime.attempts` apply."""
         return self.prompt.attempts if self.asks else None
 
     def request(self, item: Item, attempt: int, turn: int = 0) -> Request:
@@ -173,7 +174,7 @@ class Step:
         """
         prompt = self.prompt_at(turn)
         values = self.variables(item)
-        if not prompt.variables <= values.keys():  # most judges see nothing of the anchor
+        if not prompt.variables <= values.keys():  # most judges need no variables of the anchor
             of_anchor = self.context.kind.variables(item.anchor)
             if not self.context.edge_types and "relations" in of_anchor:
                 of_anchor["relations"] = []
@@ -190,7 +191,7 @@ class Step:
         return f"{self.label}#{turn}" if turn else self.label
 
     def _sampling(self, item: Item, attempt: int, turn: int) -> dict[str, Any]:
-        """Seed and temperature of a request, as the trace of its answer has them too."""
+        """Seed and temperature of a request; the trace of its answer records the same values."""
         prompt, temperature = self.prompt_at(turn), self.settings.temperature
         if attempt or temperature is None:
             temperature = prompt.retry_temperature if attempt else prompt.temperature
@@ -227,7 +228,7 @@ class Step:
         return outcome
 
     def _fields(self, prompt: Prompt) -> Fields:
-        """The schema's fields; those in which the model only reasons without the limit of their length."""
+        """The schema's fields, without `maxLength` for fields in which the model only reasons."""
         fields = dict(prompt.schema["properties"])
         for name in fields.keys() - {*self.gives, *self.answer}:
             fields[name] = {key: value for key, value in fields[name].items() if key != "maxLength"}
@@ -320,7 +321,7 @@ def unusable(response: Response) -> Retry:
 def retrace(
     chain: Sequence[Step], item: Item, trace: Sequence[Mapping[str, Any]], output: Mapping[str, Any]
 ) -> list[Request]:
-    """The requests of `trace`, in its order; `item` is new and receives the recorded answers again.
+    """Rebuild the requests of `trace`, in its order; `item` is new and receives the recorded answers again.
 
     `output` is the recorded output of the item, for steps whose answers are not complete in the trace. `chain` holds
     the steps of all passes. The result is shorter than the trace if the chain no longer has one of its steps.

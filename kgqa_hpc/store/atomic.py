@@ -203,7 +203,7 @@ def exists(path: Path) -> bool:
 
 
 def make_folder(folder: Path) -> None:
-    """Create a folder and its parents, durably. Existing ones are fine. Raises DiskFull or StoreError."""
+    """Create a folder and its missing parents, durably. Raises DiskFull or StoreError."""
     with disk_errors(folder):
         if folder.is_dir():
             return
@@ -224,14 +224,17 @@ def append(path: Path, data: bytes) -> None:
 
 
 def read_with_state(path: Path, limit: int, *, last: bool = False) -> tuple[bytes, os.stat_result]:
-    """The first `limit` bytes of a regular file (-1: all), or the last ones, and its stat result. Raises OSError."""
+    """The first `limit` bytes of a regular file (-1: all), with `last` the last bytes; and the file's stat result.
+
+    Raises OSError.
+    """
     for attempts_left in (2, 1, 0):  # on NFS the handle of a replaced file is stale: open the name again
         try:
             with open(open_regular(path), "rb") as file:
                 state = os.fstat(file.fileno())
                 if last:
                     file.seek(max(state.st_size - limit, 0))
-                # No more than the file holds: Python allocates the whole number before it reads.
+                # Request no more bytes than the file holds, because Python allocates them all before it reads.
                 return file.read(min(limit, max(state.st_size, 1 << 16))), state
         except OSError as problem:
             if problem.errno != errno.ESTALE or not attempts_left:

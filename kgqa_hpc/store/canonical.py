@@ -23,14 +23,14 @@ from kgqa_hpc.store.atomic import NotRegular, open_regular, read_with_state
 # Values nested deeper than this are stored as text; a model may answer with ten thousand brackets.
 DEPTH = 100
 
-loads = orjson.loads  # raises ValueError
+loads = orjson.loads  # parse JSON; raises ValueError
 
 
 def dumps(value: object, option: int = 0) -> bytes:
     """Compact JSON in the given key order. NaN and infinities become null, tuples lists."""
     try:
         return orjson.dumps(value, option=option)
-    except TypeError:  # orjson.JSONEncodeError is a subclass
+    except TypeError:  # orjson cannot encode the value (JSONEncodeError is a subclass)
         return orjson.dumps(_plain(value, 0), option=option)
 
 

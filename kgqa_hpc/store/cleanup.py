@@ -74,7 +74,7 @@ def time_at(folder: Path) -> float:
         clock.close()
 
 
-# s; a temp file not written for so long belongs to a dead process, because a living one writes every few seconds.
+# Seconds. A temp file not written for so long belongs to a dead process: a living process writes every few seconds.
 LITTER_AGE = 3600.0
 
 
@@ -88,7 +88,7 @@ def sweep_temps(folder: Path, prefix: str = ".") -> int:
     ]
     before, removed = time_at(folder) - LITTER_AGE if names else 0.0, 0
     for path in (folder / name for name in names):
-        with disk_errors(path), suppress(FileNotFoundError):  # another process may sweep at the same time
+        with disk_errors(path), suppress(FileNotFoundError):  # another process may remove it meanwhile
             if max(entry.lstat().st_mtime for entry in (path, *path.rglob("*"))) < before:
                 if path.is_dir():
                     shutil.rmtree(path, ignore_errors=True)

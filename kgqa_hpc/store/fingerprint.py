@@ -26,7 +26,8 @@ Sections = Mapping[str, Mapping[str, Any]]
 MADE_BY = "made_by"
 GRAPH_FILES = "graph_files"
 ABSENT = "(not set)"
-_NOT_COUNTED = ("folder", "generate", "judge")  # keys of `prompts`: each step names its own prompts
+# Keys of the section `prompts` left out: each step names its prompts.
+_NOT_COUNTED = ("folder", "generate", "judge")
 
 
 def fingerprint(
@@ -93,7 +94,7 @@ def contents(paths: Collection[Path]) -> dict[str, str]:
 
 
 def content(path: Path) -> str:
-    """The sha256 of a file that a step reads; of a run, of its records; of another folder, of the files in it.
+    """The sha256 of a file or folder that a step reads: of a run's records, or of all files in another folder.
 
     Raises InputError.
     """
@@ -107,7 +108,7 @@ def content(path: Path) -> str:
 
 
 def pass_digest(sections: Sections, pass_name: str) -> str:
-    """One sha256 over the settings that determine the results of a pass; results carry it.
+    """The sha256 of the settings that determine the results of a pass, as stored in the headers of results.
 
     It covers graph, seed and kind of anchors, and the steps, prompts and engine of this and all earlier passes.
     It leaves out settings that may be added without changing existing results: more anchors, later passes.

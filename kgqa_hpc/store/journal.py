@@ -99,7 +99,7 @@ class Journal:
         self._change(lambda: atomic.write_all(self._fd, b"%08x %b\n" % (zlib.crc32(json), json)))
 
     def _change(self, call: Callable[[], object]) -> None:
-        """Close after a failed write, which may leave a torn tail, or fsync, which may lose pages.
+        """Write or fsync by `call`; if that fails, close the journal: a torn tail or lost pages may be in the file.
 
         There is no second attempt: the next process reads the intact entries and opens its own journal.
         """
@@ -178,7 +178,7 @@ def read_on(path: Path, start: int, expected: Mapping[str, Any]) -> tuple[list[d
 
 
 def _read(path: Path, data: bytes, expected: Mapping[str, Any] | None) -> tuple[list[dict[str, Any]], Damage]:
-    """The records and the damage of a journal; of one from its begin, `expected` is required of the first line."""
+    """The records and the damage in `data`, which begins with the header if `expected` (its content) is given."""
     *lines, tail = data.split(b"\n")
     if expected is not None and lines and (refused := _refusal(path, lines.pop(0), expected)):
         return [], Damage(path, torn=len(tail), refused=refused)

@@ -85,7 +85,7 @@ class Lease:
                 return False
             try:
                 is_own = _content(os.read(fd, 4096)).get("nonce") == self.nonce
-                if is_own:  # the descriptor, because the name may already belong to a new lease
+                if is_own:  # touch the open file, because the name may already belong to a new lease
                     atomic.touch(fd)
                 return is_own
             finally:
@@ -109,7 +109,7 @@ class Leases:
         self.expiry = expiry
         self.clock = Clock(folder)
         self._watched: dict[str, _Watch] = {}
-        self.held: set[str] = set()  # nonces of leases claimed here and not released
+        self.held: set[str] = set()  # nonces of the leases that this process has claimed and not released
 
     def claim(self, name: str) -> Lease | None:
         """Claim the lease of `name`; None while another worker holds it. Raises DiskFull, StoreError."""

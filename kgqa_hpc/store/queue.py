@@ -37,7 +37,7 @@ LOOKS = 32
 SAMPLE = 16
 # Longest time between two attempts of a worker that finds nothing to do.
 LONGEST_WAIT = 15.0
-# Factor on this worker's mean time per shard, larger than the variation between shards.
+# A shard counts as stuck after this many times the worker's mean time per shard; more than shards vary.
 SLOW = 3.0
 REMEMBERED = 10  # number of latest shards in the mean
 
@@ -46,8 +46,8 @@ REMEMBERED = 10  # number of latest shards in the mean
 class Supply:
     """Estimate of whether free shards run out, from the shards that a worker checked last: `free` or leased.
 
-    Far from the end few of them are leased. All workers must notice the end before the last shard is claimed: a worker
-    that does not would hold more shards than others and end later (tools/simulate_workers.py).
+    Far from the end of the run, few of these are leased. All workers must notice the end before the last shard is
+    claimed: a worker that does not notice would hold more shards than others and end later (tools/simulate_workers.py).
     """
 
     free: deque[bool] = field(default_factory=lambda: deque(maxlen=SAMPLE))

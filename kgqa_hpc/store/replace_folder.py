@@ -54,7 +54,7 @@ def replaced_folder(target: Path, require: Callable[[Path], None] = lambda stand
             require(target)
             _take_place(growing, target)
             try:
-                require(growing)  # now the replaced folder
+                require(growing)  # after the exchange, `growing` is the replaced folder
             except Exception:
                 if growing.exists():
                     exchange(growing, target)

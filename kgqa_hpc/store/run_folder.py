@@ -34,7 +34,7 @@ from kgqa_hpc.store.fingerprint import (
 from kgqa_hpc.store.sums import COMBINED
 from kgqa_hpc.text.plain_text import shell_word
 
-CONFIGURATION = ".configuration"  # lease name of the process that changes it; no pass can have this name
+CONFIGURATION = ".configuration"  # name of the lease to change the configuration; no pass can have it
 _CURE = "use another run folder for the new configuration, or undo the change"
 
 
@@ -109,7 +109,7 @@ class RunFolder:
         if not (atomic.exists(run.manifest_file) or run.holds_work()):
             if run._appear(config, sections, trusted or {}):
                 return run
-            if not atomic.exists(run.manifest_file):  # else another process was faster
+            if not atomic.exists(run.manifest_file):  # else another process has just made the run
                 cure = "choose another folder, or empty this one"
                 raise InputError(f"{path}: exists and is not a run folder", cure)
         if not atomic.exists(run.manifest_file):
@@ -238,7 +238,7 @@ class RunFolder:
         content = {"format": "kgqa-pin", "version": 1, "values": dict(values)}
         if not canonical.write_document(path, content, exclusive=True):
             with canonical.curing(
-                "the results tell the values they were made with; remove it to take the present ones"
+                "the results tell the values they were made with; remove this file to record the present values"
             ):
                 recorded = canonical.read_document(path, "pin")["values"]
             require_same(str(self.path), {name: recorded}, {name: dict(values)}, _CURE)
@@ -290,7 +290,9 @@ class RunFolder:
             for path in sorted(self.path.glob("results/*/shard-*.h5")):
                 name = path.parent.name
                 if name not in sections["passes"]["values"]:
-                    raise CorruptFile(f"{path}: is of a pass {name!r} that the configuration has not")
+                    raise CorruptFile(
+                        f"{path}: belongs to a pass {name!r}, which the configuration does not have"
+                    )
                 if header := header_of(path, "result"):
                     ResultOrigin(name, pass_digest(sections, name)).require(path, header)
         except CorruptFile as problem:

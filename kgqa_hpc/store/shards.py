@@ -118,7 +118,7 @@ class Tally:
         self._counts: Counter[str] = Counter()
         self._reasons: Counter[str] = Counter()
         self._tokens = {"prompt": 0, "completion": 0, "cached": 0}
-        self._records: Counter[str] = Counter()  # records by outcome, of items that yield lists of records
+        self._records: Counter[str] = Counter()  # records by outcome; only of items that yield several
         self._repaired = self._requests = 0
 
     def row(self, record: dict[str, Any], rendered: bytes | None = None, earlier: int = 0) -> Row:

@@ -128,7 +128,7 @@ def write_table(group: h5py.Group, columns: Mapping[str, str], rows: Iterable[Ma
 class _Column:
     """Values of a column, collected in memory and written in pieces of about FLUSH_BYTES.
 
-    Of a text or JSON column these are the bytes of the texts, and the offsets at which they end.
+    The values of a text or JSON column are the bytes of the texts, and the offsets at which the texts end.
     """
 
     def __init__(self, group: h5py.Group, name: str, kind: str) -> None:

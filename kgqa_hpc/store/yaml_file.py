@@ -13,9 +13,9 @@ from kgqa_hpc.errors import ConfigError
 from kgqa_hpc.store.atomic import NotRegular, read_with_state
 from kgqa_hpc.text.plain_text import printable
 
-LARGEST = 256 * 1024  # bytes; PyYAML needs about a second for this size
+LARGEST = 256 * 1024  # largest file in bytes; PyYAML needs about a second for it
 DEEPEST = 50
-CURES = {  # by phrases in libyaml's messages
+CURES = {  # cure of an error by a phrase in libyaml's message
     "tab character": "indent with spaces, not tabs",
     "mapping values are not allowed": 'put a value that holds ": " into quotes, and indent keys of one level equally',
     "cannot start any token": "put a value that begins with @, ` or % into quotes; indent with spaces, not tabs",
@@ -54,7 +54,7 @@ def parse_yaml(data: bytes, source: str, first_line: int = 1) -> Any:
     try:
         text = data.decode("utf-8-sig")
         depth = 0
-        for event in yaml.parse(text, _LOADER):  # before objects are built
+        for event in yaml.parse(text, _LOADER):  # check the events before objects are built
             line = f"{source} line {event.start_mark.line + first_line}" if event.start_mark else source
             if isinstance(event, yaml.AliasEvent):
                 alias = _one_line(event.anchor)

@@ -26,7 +26,8 @@ _STEERING = re.compile(
 # A quick test for long runs of combining characters; texts of most languages never match.
 _RUN = re.compile("[\u0300-\u036f\u0483-\U0010ffff]{31}")
 _LONGEST_CELL = 48  # characters of a table's cell; the rest is cut off
-_LONGEST_RUN = 30  # of combining characters: Stream-Safe Text (Unicode Standard Annex 15, section 13)
+# Longest run of combining characters in Stream-Safe Text (Unicode Standard Annex 15, section 13).
+_LONGEST_RUN = 30
 REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
 
 
@@ -94,8 +95,8 @@ def normalized(form: Literal["NFC", "NFKC", "NFKD"], text: str) -> str:
     return "".join(unicodedata.normalize(form, piece) for piece in [*pieces, text[begin:]])
 
 
-NAME_LENGTH = 1_000  # characters; the longest name of the published graph has 950
-LONGEST = 1_000_000  # characters of any other variable
+NAME_LENGTH = 1_000  # largest number of characters of a name; the longest of the published graph has 950
+LONGEST = 1_000_000  # largest number of characters of any other variable
 TEXT_LENGTH = 8_000  # characters of a question or an answer shown to a judge; schemas bound them well below
 
 # Nearly all names and sentences consist of these characters only and need no further check.
@@ -157,7 +158,7 @@ def clean_value(value: Any) -> Any:
 
 
 _UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0}
-_YEAR = 365.25  # days
+_YEAR = 365.25  # days per year
 
 
 def parse_duration(value: object) -> object:

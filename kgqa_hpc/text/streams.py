@@ -58,16 +58,16 @@ class Limit:
 
 
 LINE_BYTES = Limit("KGQA_MAX_LINE_BYTES", 16 << 20)
-COLUMNS = Limit("KGQA_MAX_COLUMNS", 10_000)  # each takes about 10 KB of memory
+COLUMNS = Limit("KGQA_MAX_COLUMNS", 10_000)  # a column takes about 10 KB of memory
 # Largest ratio of unpacked to packed bytes, beyond the first UNPACKED_FREELY bytes. Graph tables reach 3 to 30.
 UNPACKED_RATIO = Limit("KGQA_MAX_UNPACKED_RATIO", 80)
 UNPACKED_FREELY = 66 << 20
-OBO_LINES = Limit("KGQA_MAX_OBO_LINES", 100_000)  # of a term; the Gene Ontology has up to a few hundred
-# From the end of an XML record to the end of the next. The largest articles have a few MB and 100,000 tags.
+OBO_LINES = Limit("KGQA_MAX_OBO_LINES", 100_000)  # lines of a term; the Gene Ontology has up to a few hundred
+# Bytes and tags from the end of an XML record to the end of the next. The largest articles have a few MB, 100,000 tags.
 XML_RECORD_BYTES = Limit("KGQA_MAX_XML_RECORD_BYTES", 64 << 20)
 XML_TAGS = Limit("KGQA_MAX_XML_TAGS", 2_000_000)
-XML_TEXT_BYTES = Limit("KGQA_MAX_XML_TEXT_BYTES", 16 << 20)  # of RDF/XML: between two tags, or within a tag
-XML_ENTITY_BYTES = Limit("KGQA_MAX_XML_ENTITY_BYTES", 256)  # of an entity's declaration; OWL's hold an IRI
+XML_TEXT_BYTES = Limit("KGQA_MAX_XML_TEXT_BYTES", 16 << 20)  # RDF/XML: between two tags, or within a tag
+XML_ENTITY_BYTES = Limit("KGQA_MAX_XML_ENTITY_BYTES", 256)  # declaration of an entity; OWL's contain an IRI
 
 
 class NotRegular(OSError):
@@ -127,13 +127,13 @@ class TextStream(io.RawIOBase):
         self, path: Path, error: type[InputError] = GraphFormatError, *, checked: bool = True
     ) -> None:
         self.path, self._error = path, error
-        self._file: Any = io.BytesIO()  # for `close`, if the file cannot be opened
+        self._file: Any = io.BytesIO()  # so that `close` works even if the file cannot be opened
         self._inner: Any = self._file
         try:
             self._file = self._inner = open_bytes(path)
         except FileNotFoundError:
             raise error(
-                f"{path}: no such file", "check the path; those in a configuration start where it lies"
+                f"{path}: no such file", "check the path; paths in a configuration start in its folder"
             ) from None
         except OSError as problem:
             raise error(f"{path}: cannot be read: {problem.strerror}") from None
@@ -277,7 +277,7 @@ def _line_ends(data: bytes) -> int:
     return data.count(b"\n") + data.count(b"\r") - data.count(b"\r\n")
 
 
-DEEPEST = 64  # brackets within brackets
+DEEPEST = 64  # limit of brackets within brackets
 _STRING = re.compile(rb'"(?:[^"\\]++|\\.)*+"?', re.DOTALL)
 _NO_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
 _STEP = [1 if byte in b"[{" else -1 for byte in range(256)]
@@ -291,7 +291,7 @@ def parse_json(data: bytes | str) -> Any:
 
 
 def too_deep(data: bytes) -> bool:
-    """Whether brackets outside of strings stand deeper than DEEPEST. Linear in the length."""
+    """Whether brackets outside of strings are nested deeper than DEEPEST. Takes time linear in the length."""
     if data.count(b"{") + data.count(b"[") <= DEEPEST:
         return False
     brackets = _STRING.sub(b"", data).translate(None, _NO_BRACKETS)

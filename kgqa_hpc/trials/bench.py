@@ -30,11 +30,11 @@ from kgqa_hpc.steps import STEPS
 from kgqa_hpc.trials.preview import Prompts, prompts_of, small_sample
 
 STALL_S = 600.0
-TIMES = 3  # prompts of a row, as a multiple of its batch
-ALONE = 4  # prompts of a row with a batch of 1
+TIMES = 3  # number of prompts of a row, as a multiple of its batch
+ALONE = 4  # number of prompts of a row with a batch of 1
 FIRST = 32  # largest number of requests for one token
-SWEEP = (1.0, 1.5, 2.0)  # multiples of the engine's own batch
-LOOK_EVERY_S = 0.2  # of the samples of the GPU's load
+SWEEP = (1.0, 1.5, 2.0)  # measured batch sizes, as multiples of the engine's own batch
+LOOK_EVERY_S = 0.2  # seconds between two samples of the GPU's load
 
 
 def bench(
@@ -204,7 +204,8 @@ def _row(
         "batch": size,
         "requests": number,
         "failed": number - len(answered),
-        "repeated": sum(n >= different for n in numbers),  # a prefix cache answers these without reading them
+        # Prompts sent before: they may be in the prefix cache.
+        "repeated": sum(n >= different for n in numbers),
         "steady": timed.steady,
         "seconds": round(timed.end - timed.start, 3),
         "requests_per_s": round(timed.rate(lambda r: r.finish in ("stop", "length")), 4),
@@ -225,7 +226,8 @@ def _spread(timed: Timed) -> dict[str, float]:
 
 def _summary(rows: Sequence[dict[str, Any]], source: Prompts) -> dict[str, Any]:
     guided = (row for row in rows if row["mode"] == "guided")
-    best = max(guided, key=lambda r: (r["decode_tokens_per_s"], r["requests_per_s"]))  # some report no tokens
+    # Some engines report no tokens.
+    best = max(guided, key=lambda r: (r["decode_tokens_per_s"], r["requests_per_s"]))
     free = next((r["decode_tokens_per_s"] for r in rows if r["mode"] == "unguided"), None)
     tokens = best["mean_answer_tokens"] * source.per_item
     return {

@@ -30,7 +30,7 @@ from kgqa_hpc.terminal import note
 from kgqa_hpc.text.plain_text import about, duration, printable
 from kgqa_hpc.work.item_scheduler import TRIAL, Limits, Scheduler, Task
 
-MANY = 100_000  # items of the forecast; about the size of the published dataset
+MANY = 100_000  # number of items of the forecast; about the size of the published dataset
 _REHEARSED = 64  # items processed at the same time, as in a worker
 
 

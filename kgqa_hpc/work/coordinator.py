@@ -27,10 +27,10 @@ from kgqa_hpc.store.shards import RESULT
 from kgqa_hpc.terminal import Progress
 from kgqa_hpc.work.session import Session, TransientErrors, may_pass
 
-ROLE = ".lead"  # no pass can be named so
+ROLE = ".lead"  # folder of the role's lease; no pass can have this name
 # Seconds between two notes in the history, and between two calls of squeue, which loads Slurm's controller.
 NOTE_EVERY = 60.0
-SWEEP_EVERY = 3600.0  # s
+SWEEP_EVERY = 3600.0  # seconds between two sweeps of old files
 
 
 class Coordinator:
@@ -46,7 +46,8 @@ class Coordinator:
         self.lease: Lease | None = None  # of the role, while this process holds it
         self._shards: ShardsManifest | None = None
         self._noted = self._swept = -SWEEP_EVERY
-        self._queue: list[dict[str, str]] | None = None  # the run's jobs at the last note
+        # The run's jobs in Slurm's queue, as of the last note.
+        self._queue: list[dict[str, str]] | None = None
         self._verified: set[str] = set()
 
     def take(self) -> bool:
@@ -136,7 +137,7 @@ class Coordinator:
         )
 
 
-TICK = 0.5  # s between two checks of the timers
+TICK = 0.5  # seconds between two checks of the timers
 # Shortest and longest seconds between two states and two rounds of duties: few workers report often, thousands seldom.
 SOONEST, LATEST = 5.0, 30.0
 # Number of workers that may try to write the final status if the coordinator is dead.
@@ -185,7 +186,7 @@ class Reporter(threading.Thread):
         """Write the final status if this process is the coordinator, or no other process does; show the progress."""
         try:
             missing = complete and not (self._read_status() or {}).get("complete")
-            # Of thousands of processes, only the coordinator's successor writes.
+            # Thousands of processes must not all write: then only the coordinator's successor does.
             few = self._session.facts["size"] <= FEW
             if self._lead.lease or (missing and (few or self._lead.take())):
                 self._lead.duties(last=True)

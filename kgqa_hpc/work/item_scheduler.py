@@ -28,14 +28,14 @@ from kgqa_hpc.terminal import LOG
 from kgqa_hpc.work.session import Counters, bring_up
 
 Result = TypeVar("Result")
-TURN = 0.5  # s of work on answers after which a turn ends, so that stop requests and timers are noticed
-REFUSALS = 6  # restarts, in about 5 s, of an engine that names an error of the user's, such as a refused key
+TURN = 0.5  # seconds of work on answers after which a turn ends, so that stop requests and timers are noticed
+REFUSALS = 6  # restarts, in about 5 s, of an engine that reports an error of the user, such as a refused key
 HELD = (
     "failed at the end: %d items (%s); if the engine was the cause, mend it, delete results/*/NAME.h5 of %s, "
     "and run the same command again"
 )
 TRIAL = "trial"  # the shard of items of which no result is written
-CANCEL_GRACE = 1.0  # s that an engine has to acknowledge a cancellation
+CANCEL_GRACE = 1.0  # seconds that an engine has to acknowledge a cancellation
 
 
 @dataclass(slots=True, eq=False)
@@ -50,7 +50,7 @@ class Task:
     step: int = 0
     attempt: int = 0
     turn: int = 0
-    deaths: int = 0  # of the engine, while this task was alone in it
+    deaths: int = 0  # deaths of the engine while this was its only task
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,9 +95,9 @@ class Scheduler:
         self._arrived: deque[tuple[Response, float]] = deque()  # answers that no step has processed yet
         self._groups: deque[list[Task]] = deque()  # suspects of an engine's death; each group is sent alone
         self._alone = 0  # size of the group that is being sent alone; 0: none
-        self._held: list[Task] = []  # failed by the engine; final only if other tasks succeed
-        self._streak = 0  # errors since the last good answer
-        self._fruitless = 0  # deaths since the last answer
+        self._held: list[Task] = []  # tasks that the engine failed; final only if other tasks succeed
+        self._streak = 0  # failed requests since the last good answer
+        self._fruitless = 0  # deaths of the engine since the last answer
         self._sending = True
         self._interruptible = interruptible
         self._reported: set[tuple[str, str]] = set()  # steps and types of exceptions that were logged
@@ -137,8 +137,8 @@ class Scheduler:
         """One round: fill the window with requests, then process the received answers, or wait for one.
 
         A turn ends after half a second of work on answers; the next turn continues with the rest. Returns the
-        number of processed answers; without waiting if nothing is in flight. Raises EngineError when the
-        engine dies again and again without an answer, or answers nothing but errors.
+        number of processed answers, at once if nothing is in flight. Raises EngineError when the engine dies
+        again and again without an answer, or answers nothing but errors.
         """
         try:
             self._fill()
@@ -304,14 +304,14 @@ class Scheduler:
             LOG.warning("%s; it is started again", death.message)
         if not self._sending:
             return
-        refusal = death.__cause__  # an error of the user's, not of an item
+        refusal = death.__cause__  # an InputError here is the user's error, not an item's
         if isinstance(refusal, InputError) and not self.counters.answers:
             raise refusal
         self._fruitless += 1
         if isinstance(refusal, InputError):
             for task in reversed(lost):
                 self._queues[task.step].appendleft(task)
-        elif self._alone == 1 and lost:  # the item that kills the engine: send it alone again, or give it up
+        elif self._alone == 1 and lost:  # this item kills the engine: send it again alone, or give it up
             (task,) = lost
             task.deaths += 1
             if task.deaths < self._limits.item_deaths:

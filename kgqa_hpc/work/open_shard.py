@@ -53,7 +53,7 @@ class OpenShard:
         self.journal, older = journal.open_next(self._run.results(pass_name), self.name, header)
         self._rows: dict[str, Row | None] = {}
         self._tally = Tally()
-        self._earlier: dict[str, int] = {}  # requests of earlier passes, by item
+        self._earlier: dict[str, int] = {}  # number of requests of earlier passes, by item id
         self._unfinished: set[str] = set()
         self.tasks: list[Task] = []
         self._chain = chain
@@ -131,7 +131,7 @@ class OpenShard:
             except StoreError:
                 if path.exists():
                     raise
-                continue  # another worker committed the result meanwhile; the next heartbeat finds that out
+                continue  # another worker has committed the result; the next heartbeat will notice
             if damage:
                 copy = cleanup.quarantine(self._run.quarantine, path, str(damage), copy=True)
                 self._log("journal-damaged", shard=self.name, damage=str(damage), copy=str(copy))

@@ -29,7 +29,7 @@ from kgqa_hpc.work.session import Session, TransientErrors, bring_up
 
 # The next shard is opened when the number of waiting tasks falls below this share of the window.
 RESERVE = 8
-TICK = 0.2  # s: longest wait of a round, and so the longest time until a signal is noticed
+TICK = 0.2  # longest wait of a round in seconds, and so the longest time until a signal is noticed
 
 
 class PassWorker:
@@ -39,7 +39,7 @@ class PassWorker:
         self._session = session
         self._pass = pass_name
         names = [entry.name for entry in session.config.passes]
-        self._before = dict(zip(names[1:], names, strict=False)).get(pass_name)  # the previous pass
+        self._before = dict(zip(names[1:], names, strict=False)).get(pass_name)  # name of the previous pass
         self._runtime = session.config.runtime
         self._stop = session.stop
         self._log = session.log.write
@@ -87,7 +87,7 @@ class PassWorker:
         finally:
             self._queue.leases.clock.close()
         if self._session.stopped():
-            self._engine.kill()  # an orderly end may take seconds and has no benefit here
+            self._engine.kill()  # an orderly end of the engine may take seconds and has no benefit here
         else:
             self._engine.close()
         self._count_server_load()
@@ -166,7 +166,7 @@ class PassWorker:
         if shard.complete:
             self._complete.append(shard)
         scheduler.add(shard.tasks)
-        shard.tasks.clear()  # an item is freed when it ends; only its row stays
+        shard.tasks.clear()  # so that an item is freed when it ends, and only its row stays in memory
 
     def _start_engine(self) -> Scheduler | None:
         """Start the engine when there is a request for it; None if the worker is stopped meanwhile."""
@@ -247,7 +247,7 @@ class PassWorker:
 
     def _commit(self, shard: OpenShard) -> None:
         if self._open.pop(shard.name, None) is None:
-            return  # lost meanwhile
+            return  # the lease was lost meanwhile
         is_first = shard.commit()
         self._give_back(shard.lease)
         seconds = time.monotonic() - shard.opened
@@ -269,7 +269,7 @@ class PassWorker:
         self._session.heartbeat.forget(lease)
         try:
             lease.release()
-        except (StoreError, OSError) as problem:  # it expires by itself
+        except (StoreError, OSError) as problem:  # a lease that is not released expires
             self._log("release-failed", shard=lease.shard, problem=str(problem))
 
     def _count_server_load(self) -> None:

@@ -41,7 +41,7 @@ from kgqa_hpc.work.session import Logbook, Session
 
 LOOK_EVERY_S = 1.0
 CURE = "raise it in the configuration, then kgqa init and kgqa run again"
-SHARE = 0.02  # share of the time that may go into reading what was spent
+SHARE = 0.02  # largest share of the time for checks of the budget, which read the run's files
 
 # Seconds that a rank waits for the other ranks at the end; all finish within one poll interval of the queue.
 TOGETHER = 20.0
@@ -115,7 +115,7 @@ def _run(folder: Path, world: World, requested_name: str | None, trust: bool, fu
                 _work_through(run, config, worker, stop, log, facts)
         except BaseException as problem:
             text = problem.message if isinstance(problem, KgqaError) else repr(problem)
-            with suppress(StoreError):  # the log may be what cannot be written
+            with suppress(StoreError):  # the log itself may be the file that cannot be written
                 log.write("ended", error=type(problem).__name__, text=text)
             raise
         log.write("ended", error=None)
@@ -124,7 +124,7 @@ def _run(folder: Path, world: World, requested_name: str | None, trust: bool, fu
 def _agree(run: RunFolder, config: RunConfig, world: World, trust: bool) -> None:
     """Require consent to every command and server of the configuration, and show them on rank 0."""
     if trust and world.rank != 0:
-        return  # rank 0 agrees and shows it
+        return  # rank 0 records the consent and shows the settings
     dangerous = require_agreed(run, config.plain(), trust=trust)
     for key, value in dangerous.items() if world.rank == 0 else ():
         note(f"run     {key}: {shown(value)}")
@@ -148,7 +148,7 @@ def _work_through(
 
     heartbeat.start()
     if is_first:
-        with suppress(StoreError):  # the reporter meets the same error and raises it
+        with suppress(StoreError):  # the reporter will meet the same error and report it
             lead.take()
     reporter.start()
     failed, complete = True, False
@@ -193,7 +193,7 @@ def _await_shards(run: RunFolder, reporter: Reporter, stop: Stop) -> ShardsManif
                 if manifest.anchors_sha256 == anchors_sha256:
                     return manifest
             except CorruptFile:
-                pass  # the lead is about to set it aside and cut the shards again
+                pass  # the coordinator will set the manifest aside and cut the shards again
         if stop.wait(random.uniform(0.5, 1.5) * pause):
             raise StoppedEarly(f"stopped early: {stop.reason}; nothing was begun", "run it again")
         pause = min(pause * 1.2, 5.0)
@@ -231,8 +231,8 @@ class Spending:
         self._run, self._limits, self._now = run, limits, now
         self._totals = load_totals(run, []) if limits else []
         self._began = self._next = now()
-        self._silent = False  # whether an engine that reports no tokens was noted
-        self.cure = ""  # after a stop by the budget
+        self._silent = False  # whether the user was told that an engine reports no tokens
+        self.cure = ""  # the cure for the user; set when the budget stops the run
         self._earlier = log_files.active_time(log_files.read_notes(run.logs))[0] if "hours" in limits else 0.0
 
     def require_rest(self) -> None:

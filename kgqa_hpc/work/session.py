@@ -96,7 +96,7 @@ class Activity:
 
 @dataclass
 class Session:
-    """One process of a run: data that its threads share, and that stay over all passes.
+    """One process of a run: the data that its threads share and keep through all passes.
 
     `facts` are the constant members of the worker's state: rank, host, job and the like. `shards` and `check` are set
     before the first pass.
@@ -119,12 +119,12 @@ class Session:
         return self.stop.reason is not None
 
 
-LONGEST = 60.0  # s; a fail-over takes tens of seconds
+LONGEST = 60.0  # seconds that errors may last at most; a fail-over takes tens of seconds
 _LASTING = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EFBIG)
 
 
 class TransientErrors:
-    """Transient errors of one thread: call `failed` with each error, and `ok` after a success.
+    """Patience of one thread with transient errors: call `failed` with each error, and `ok` after a success.
 
     Errors may last for half the expiry of a lease, at most LONGEST.
     """
@@ -172,9 +172,9 @@ def bring_up(
 ) -> int:
     """Call `start` until the engine is up or `stopped()`; returns how often it has died in a row.
 
-    `deaths` and `last`: number and time of earlier deaths. The first restart comes at once, later ones after growing
-    pauses of at most half a minute. Raises EngineError after more than `restarts` deaths; what `start`
-    raises besides EngineDied passes through.
+    `deaths`: number of earlier deaths; `last`: the latest of them. The first restart comes at once, later ones after
+    growing pauses of at most half a minute. Raises EngineError after more than `restarts` deaths; what `start` raises
+    besides EngineDied passes through.
     """
     while not stopped():
         if deaths > restarts:

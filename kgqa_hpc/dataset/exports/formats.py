@@ -1,4 +1,4 @@
-"""Formats of the records alone: of fine-tuning programs, question families, text to query, tables and harnesses.
+"""Formats that need the records alone: for fine-tuning, question families, text to query, tables and harnesses.
 
 In the formats of fine-tuning programs a multiple-choice question includes its options, and its answer the
 letter. The column `sequence` (literature runs with `map_protein`) is added to the question, because a

@@ -28,11 +28,11 @@ TRIED: dict[str, tuple[Mode, ...]] = {
     "json_object": ("json_object",),
     "none": ("none",),
 }
-FOREIGN_PATIENCE_S = 30.0  # s to wait for the first answer of a server that the engine did not start
+FOREIGN_PATIENCE_S = 30.0  # seconds to wait for the first answer of a server that the engine did not start
 PAUSE_S = 0.5
-CROWDED_S = 300.0  # s to wait for a server that has too many requests, as when many workers start
+CROWDED_S = 300.0  # seconds to wait for a server that has too many requests, as when many workers start
 LONGEST_PAUSE_S = 60.0
-CURABLE_S = 5.0  # s to wait for the first answer after an error that rarely passes by itself
+CURABLE_S = 5.0  # seconds to wait for the first answer after an error that rarely passes by itself
 THOUGHT_TOKENS = 4096  # tokens for a model that thinks before it answers the test request
 BROKEN = 3  # number of replies with status 500 in a row that count as a refusal of the mode
 # Groq's message about an answer that broke the schema, which shows that it enforces schemas.
@@ -64,7 +64,7 @@ async def first_answer(
             trouble = problem
         if trouble.fatal:
             raise EngineConfigError(str(trouble), trouble.cure)
-        broken += trouble.status == 500  # llama.cpp's reply to an unknown form
+        broken += trouble.status == 500  # llama.cpp's reply to a form of schema that it does not know
         refused = not trouble.again or (broken >= BROKEN and mode != "none")
         if refused or (busy_suffices and 0 < trouble.status < 500):
             raise trouble
@@ -92,7 +92,7 @@ def ask_once(settings: ChatSettings) -> None:
         with suppress(Trouble):  # the server is up, but busy, or it requires more than one token
             api.run(first_answer(api, request, "none", FOREIGN_PATIENCE_S, busy_suffices=True))
 
-    with ThreadPoolExecutor(1) as thread:  # because the caller may have an event loop, as in a notebook
+    with ThreadPoolExecutor(1) as thread:  # a notebook already runs an event loop in its thread
         for url in settings.urls if settings.command is None else ():
             thread.submit(ask, url).result()
 
@@ -103,7 +103,7 @@ class Agreement:
     def __init__(self, apis: Sequence[ChatApi], structured: str, patience_s: float) -> None:
         self._apis, self._structured, self._patience_s = apis, structured, patience_s
         self.mode = TRIED[structured][0]
-        self._verified = list[bool]()  # of each test request: whether its answer confirms the mode
+        self._verified = list[bool]()  # for each test request, whether its answer confirms the mode
 
     @property
     def words(self) -> str:
@@ -162,7 +162,7 @@ def _keeps_to(response: Response, mode: Mode, schema: Schema) -> bool | None:
     if mode == "none":
         return True
     names = None if mode == "json_object" else schema.get("properties")
-    if response.finish == "length":  # of a long answer, the beginning decides: the name of its first property
+    if response.finish == "length":  # cut off: test the name of the first property
         if names is None or not text:
             return text[0] in "{[" if text else None
         start = "".join(text.split())

@@ -46,7 +46,7 @@ _FILTERED = re.compile(
     r"content_filter|content_policy|responsibleaipolicy|moderation|flagged|data_inspection_failed",
     re.IGNORECASE,
 )
-# OpenRouter: no provider takes the mode.
+# OpenRouter's message that no provider supports the requested mode.
 _UNSUPPORTED = re.compile(r"(support|handle).{0,40}parameter", re.IGNORECASE)
 # Refusals of the model's name and of the key with status 400, by OpenRouter, LiteLLM, Mistral, DeepSeek; Gemini, xAI.
 _NO_MODEL = re.compile(r"(in|not a )valid model( name| id\b|:)|model not exist", re.IGNORECASE)
@@ -84,7 +84,7 @@ class ChatApi:
         self._temperature, self._passed_through = settings.sampling.temperature, settings.passed_through
         self._parameters = remembered(parameters)
         self.dialect = Dialect(settings.omit)
-        self.fingerprint = ""  # `system_fingerprint` of its last reply
+        self.fingerprint = ""  # `system_fingerprint` in the server's last reply
         self.rest_s = 0.0  # pause that the server requested with its last answer
         self.url = url
 
@@ -112,7 +112,7 @@ class ChatApi:
     def body(self, request: Request, mode: Mode) -> dict[str, Any]:
         """The JSON body of a request."""
         messages = request.messages
-        # For this mode, OpenAI, DeepSeek and others refuse prompts without the word.
+        # In this mode, OpenAI, DeepSeek and others refuse prompts that do not contain the word "json".
         if mode == "json_object" and not any("json" in message["content"].lower() for message in messages):
             last = {**messages[-1], "content": f"{messages[-1]['content']}\n\nAnswer in JSON."}
             messages = (*messages[:-1], last)
@@ -198,7 +198,7 @@ class ChatApi:
         except (aiohttp.ClientError, OSError) as problem:
             words = self._clean(f"{self.url}: {problem or type(problem).__name__}")
             unseen, cure = isinstance(problem, aiohttp.ClientConnectorError), ""
-            # Failures that rarely pass by themselves
+            # These failures rarely pass by themselves, so each gets a cure.
             if isinstance(problem, aiohttp.ClientProxyConnectionError | aiohttp.ClientHttpProxyError):
                 cure = "correct the proxy in http_proxy or https_proxy, or name the host in no_proxy"
             elif isinstance(problem, aiohttp.ClientConnectorDNSError):
@@ -209,7 +209,7 @@ class ChatApi:
                 cure = f"the server does not speak https: try {self.url.replace('https:', 'http:')}"
             raise Trouble(words, again=True, unseen=unseen, cure=cure) from None
         except ValueError as problem:
-            begin = getattr(problem, "doc", "")[:2000]  # what is no JSON, such as a page of HTML
+            begin = getattr(problem, "doc", "")[:2000]  # the text that is no JSON, such as a page of HTML
             words = self._clean(f"{self.url}: broken answer: {problem} {begin}")
             raise Trouble(words, again=True) from None
 
@@ -244,7 +244,7 @@ class ChatApi:
                 runner.run(self.close())
 
     async def close(self) -> None:
-        """Close its connections; the next request opens others, in its own event loop."""
+        """Close the connections to the server; the next request opens new ones, in its own event loop."""
         if self._session is not None:
             await self._session.close()
             self._session = None

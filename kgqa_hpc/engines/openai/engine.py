@@ -34,7 +34,7 @@ from kgqa_hpc.errors import EngineConfigError
 
 T = TypeVar("T")
 
-DECREASE = 0.7  # of a server's limit when it is overloaded
+DECREASE = 0.7  # factor by which a server's limit is reduced when the server is overloaded
 FIRST_PAUSE_S = 0.5
 LONGEST_PAUSE_S = 60.0
 
@@ -60,7 +60,7 @@ class OpenAIEngine:
         self._apis: list[ChatApi] = []
         with ExitStack() as failed:
             failed.callback(self.close)
-            if config.command:  # the settings get the name of its model, its batch and its address
+            if config.command:  # the server's settings name its model, batch and address
                 self._server = OwnServer(config)
                 config = self._server.settings
             self._config = config
@@ -82,7 +82,7 @@ class OpenAIEngine:
         most = config.concurrency * len(self._apis)
         return EngineInfo(
             name="openai",
-            version=__version__,  # of this client
+            version=__version__,  # the version of this client; the server's is in `server`
             server="; ".join(dict.fromkeys(versions)),
             structured=self._agreement.words,
             omitted=self._omitted,
@@ -101,7 +101,9 @@ class OpenAIEngine:
 
     @property
     def progress(self) -> int:
-        """Number of repetitions: requests that wait for a server wait for `start_timeout_s`, not `engine_stall`."""
+        """Number of repeated requests. It grows while a server is down, so that `start_timeout_s` limits the wait and
+        not `engine_stall`.
+        """
         return int(self.server_load["retries"])
 
     def preflight(self, schemas: Sequence[Mapping[str, Any]]) -> None:
@@ -162,7 +164,7 @@ class OpenAIEngine:
                 self._last_success = time.monotonic()
                 lane.succeeded(self._last_success - began)
                 lane.rest(self._last_success, api.rest_s)
-                learned = self._omitted != self.info.omitted  # in the middle of the work
+                learned = self._omitted != self.info.omitted  # the server refused a parameter meanwhile
                 if learned or (api.fingerprint and not self.info.server):
                     self.info = self._described()
                 return response
@@ -184,7 +186,7 @@ class OpenAIEngine:
             self.server_load["retries"] += 1
             self.server_load["waited_s"] += pause
             count = int(self.server_load["retries"])
-            if count & (count - 1) == 0:  # the first, and whenever their number has doubled
+            if count & (count - 1) == 0:  # log the first retry, and whenever their number has doubled
                 print(f"openai: retry {count:,} after {pause:.1f} s: {failed}", flush=True)
             await asyncio.sleep(pause)
 
@@ -195,7 +197,7 @@ class OpenAIEngine:
         return False
 
     async def _works(self, since: float) -> bool:
-        """Whether a server has answered any request after `since`; each is sent a small request until one answers.
+        """Whether a server has answered a request since `since`; else ask one server after the other until one answers.
 
         Raises ConnectionError if none has answered for too long.
         """
@@ -227,7 +229,7 @@ def _pause(tries: int, retry_after: float | None) -> float:
 
 
 class Lane:
-    """The limit of one server, between 1 and `most`."""
+    """The adaptive limit of requests in flight to one server, between 1 and `most`."""
 
     def __init__(self, most: int) -> None:
         self.most, self.limit = most, float(most)
@@ -262,12 +264,12 @@ class Lane:
 
 
 class Lanes:
-    """All servers of one model; used from one event loop."""
+    """The limits of all servers of one model; used from one event loop."""
 
     def __init__(self, servers: int, most: int) -> None:
         self.lanes = [Lane(most) for _ in range(servers)]
         self._changed = asyncio.Event()
-        self._turn = asyncio.Lock()  # its waiters go in their order of arrival
+        self._turn = asyncio.Lock()  # an asyncio lock serves its waiters in their order of arrival
 
     async def enter(self, avoid: int | None = None) -> int:
         """Wait for a place, first come, first served; returns the number of its server. The server `avoid`, which just
@@ -282,7 +284,7 @@ class Lanes:
                     server = max(free, key=lambda server: (server != avoid, free[server]))
                     self.lanes[server].in_flight += 1
                     return server
-                # Until a request ends, or the first pause of a server.
+                # Wait until a request ends, or the first pause of a server is over.
                 rests = [lane.not_before - now for lane in self.lanes if lane.not_before > now]
                 self._changed.clear()
                 with suppress(TimeoutError):

@@ -91,7 +91,7 @@ class OwnServer:
 
     def close(self) -> None:
         """Stop the server; kill it if it does not end by itself. Idempotent."""
-        with suppress(ValueError):  # it was called before
+        with suppress(ValueError):  # close() was called before
             self._supervisor.communicate(b"x")
 
     def _wait_until_healthy(self, name: str) -> None:
@@ -170,20 +170,20 @@ def supervised(
         [sys.executable, "-m", "kgqa_hpc.engines.openai.own_server", *command],
         stdin=subprocess.PIPE,
         env=environment,
-        start_new_session=True,  # survives a kill of the owner's group, to take the command down
+        start_new_session=True,  # so it survives a kill of the owner's group and can end the command
     )
 
 
 def main() -> None:
     """Entry point of the supervisor: run the command of the arguments until it or the owner has ended."""
-    # The engine ignores this signal; the command should not inherit that
+    # The engine ignores SIGTERM; the command must not inherit this.
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     try:
         command = subprocess.Popen(sys.argv[1:], stdin=subprocess.DEVNULL, start_new_session=True)
     except OSError as problem:
         print(f"cannot start {sys.argv[1]}: {problem.strerror}", file=sys.stderr)
         sys.exit(127)
-    signal.signal(signal.SIGTERM, signal.SIG_IGN)  # this process ends last
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)  # the supervisor must end after the command
     while command.poll() is None:
         if select.select([0], [], [], LOOK_EVERY_S)[0]:
             if os.read(0, 1):  # an orderly stop is requested

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 # Largest reply in bytes; a completion of 100,000 tokens with all additions of a server is below 2 MB.
 LARGEST_REPLY = 16 << 20
-LONGEST_S = 3600.0  # of a requested pause
+LONGEST_S = 3600.0  # longest pause, in seconds, that a server may request
 _PIECE = 1 << 16
 _FINISH: dict[Any, Finish] = {
     "stop": "stop",
@@ -38,10 +38,10 @@ _FINISH: dict[Any, Finish] = {
     "max_tokens": "length",
     "content_filter": "refusal",
     "refusal": "refusal",
-    # Z.ai's
+    # reasons of Z.ai
     "sensitive": "refusal",
     "model_context_window_exceeded": "length",
-    # Gemini's
+    # reasons of Gemini
     **dict.fromkeys(("safety", "recitation", "blocklist", "prohibited_content", "spii"), "refusal"),
 }
 # Reasons to stop, of OpenRouter, Z.ai and DeepSeek: the provider failed in the middle of an answer.
@@ -67,7 +67,7 @@ _NAME = re.compile(r"[a-z][a-z0-9_]+")
 
 @dataclass(eq=False)
 class Trouble(Exception):
-    """A request without answer, for the reason `words`."""
+    """A request failed; `words` gives the reason."""
 
     words: str
     again: bool = False  # a repetition may succeed
@@ -106,7 +106,7 @@ def read_answer(request: Request, body: Any) -> Response:
     usage = dict_of(body.get("usage"))
     names = ("prompt_tokens", "completion_tokens", "total_tokens")
     read, written, both = (count_of(usage.get(name)) for name in names)
-    written = max(written, both - read)  # xAI and Gemini count thoughts only in the total
+    written = max(written, both - read)  # xAI and Gemini count the tokens of thoughts only in the total
     cached = dict_of(usage.get("prompt_tokens_details")).get("cached_tokens")  # OpenAI, Moonshot, DeepSeek
     reused = count_of(cached or usage.get("cached_tokens") or usage.get("prompt_cache_hit_tokens"))
 
@@ -175,7 +175,7 @@ def error_words(body: Any) -> str:
     for key in ("error", "message", "detail", "msg"):
         value = dict_of(body).get(key)
         if isinstance(value, str) and value:
-            raw = dict_of(body.get("metadata")).get("raw")  # OpenRouter's: the provider's own words
+            raw = dict_of(body.get("metadata")).get("raw")  # OpenRouter puts the provider's own words there
             return f"{value}: {raw}" if isinstance(raw, str) and raw else value
         if isinstance(value, dict | list) and value:
             return error_words(value)
@@ -241,7 +241,7 @@ class Dialect:
         self._configured = configured
         self.omitted: dict[str, None] = dict.fromkeys(configured)
         self._limit_key = LIMITS[0]
-        self._most_tokens = 0  # the server's limit of answer tokens, if it named one; 0: none
+        self._most_tokens = 0  # the server's limit of answer tokens, if a refusal named it; else 0
 
     def apply(self, body: dict[str, Any], max_tokens: int) -> dict[str, Any]:
         """The body with the limit of answer tokens, without the parameters that this server refuses."""
@@ -268,7 +268,7 @@ class Dialect:
         key = next((name for name in LIMITS if name in sent), None)
         if key is None or not (explicit | mentioned) & set(LIMITS):
             return False
-        if key != self._limit_key:  # renamed meanwhile, by another request
+        if key != self._limit_key:  # the reply to another request has already changed the name
             return True
         if (most := _AT_MOST.search(words)) and 0 < int(most[1]) < sent[key]:
             self._most_tokens = int(most[1])

@@ -29,15 +29,15 @@ class ChatSettings(EngineSettings):
     package = Package("aiohttp", "kgqa_hpc[openai]")
 
     model: str = Field(description="The model's name on the server.")
-    api_key_env: str = Field("OPENAI_API_KEY", description="Environment variable of the key; may be unset.")
+    api_key_env: str = Field("OPENAI_API_KEY", description="Environment variable with the API key, if any.")
     headers: dict[str, str] | None = Field(
         None, description="Headers of each request; $NAME is an environment variable."
     )
     structured: Literal["auto", "grammar", "json_schema", "json_object", "none"] = Field(
-        "auto", description="Enforcement of the schema by the server; auto tests what works."
+        "auto", description="How the server enforces the schema; auto: the strongest mode that works."
     )
     omit: list[Literal["temperature", "seed", "max_tokens"]] = Field(
-        default_factory=list, description="Omitted parameters."
+        default_factory=list, description="Parameters that requests leave out."
     )
     chat_template_kwargs: dict[str, Any] | None = Field(
         None, description="Variables of the chat template, e.g. {enable_thinking: false}."
@@ -57,13 +57,13 @@ class ChatSettings(EngineSettings):
     keep_thoughts: bool = Field(False, description="Keep thoughts in the column `thoughts`.")
     generation: Generation | None = Field(None, description="Sampling parameters.")
     extra_body: dict[str, Any] = Field(
-        default_factory=dict, description="Further parameters of each request."
+        default_factory=dict, description="Further parameters of each request, sent unchanged."
     )
 
-    # Described by each subclass
+    # Subclasses define these fields with their descriptions.
     base_url: str | list[str]
     command: list[str] | None = None
-    gpus: int = Field(0, ge=0, description="GPUs of `command`.")
+    gpus: int = Field(0, ge=0, description="GPUs for the server of `command`.")
 
     @property
     def urls(self) -> list[str]:
@@ -208,7 +208,7 @@ class OpenAISettings(ChatSettings):
     sequence_tokens: int | None = Field(
         None,
         ge=64,
-        description="Tokens of a sequence outside the prefix cache, which decide {batch}; default: 600.",
+        description="Expected tokens of a sequence outside the prefix cache; determines {batch}. Default: 600.",
     )
     health_path: str = Field(
         "/health", description="Path that gives status 200 when the server of `command` is ready."
@@ -230,7 +230,7 @@ class OpenAISettings(ChatSettings):
 
     @classmethod
     def with_paths(cls, data: Mapping[str, Any], base: Path) -> dict[str, Any]:
-        """The {model} of a command may be a folder beside the configuration."""
+        """`data` with an absolute path if the {model} of `command` is a folder beside the configuration."""
         command = data.get("command")
         starts = isinstance(command, list) and any("{model}" in str(word) for word in command)
         return with_model_path(data, base) if starts else {**data}

@@ -22,7 +22,7 @@ _FIRST = np.uint64(0xBF58476D1CE4E5B9)
 _SECOND = np.uint64(0x94D049BB133111EB)
 _STRIDE = np.uint64(0xD1342543DE82EF95)  # an odd constant: spreads consecutive counters over all 64-bit words
 MAX_TOTAL = 2**62  # largest number of ranks: above it, int64 sums of counts could overflow
-BITS_PER_EDGE = 16  # one false positive in 16
+BITS_PER_EDGE = 16  # size of the bit table; one in 16 pairs that are no edge is a false positive
 
 
 def mix(words: np.ndarray | int) -> np.ndarray:
@@ -220,7 +220,7 @@ def adjacent(indptr, indices, a, b):
 
 @helper
 def possible_code(table, row, size):
-    """Adjacency code with all pairs that may be adjacent. No branches: the loads overlap."""
+    """Adjacency code with all pairs that may be adjacent. Without branches, the processor overlaps the loads."""
     code = np.int64(0)
     for j in range(1, size):
         for i in range(j):

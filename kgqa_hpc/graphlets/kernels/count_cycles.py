@@ -108,7 +108,7 @@ def count_pentagons(first_row, step, indptr, indices, rooted):
     neighbours below it.
     """
     n = indptr.shape[0] - 1
-    ways = np.zeros(n, np.int32)  # 2 * W, and 1 for neighbours of the root
+    ways = np.zeros(n, np.int32)  # ways[x]: 2 * W(x), plus 1 if x is a neighbour of the root
     touched = np.empty(n, np.int32)
     below = np.zeros(n, np.int64)
     total = np.int64(0)

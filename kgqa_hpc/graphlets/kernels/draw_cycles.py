@@ -54,7 +54,7 @@ def draw_cycles(structure, size, full_code, key, start, picks, indptr, indices, 
         if good:
             for j in range(5):
                 nodes[i, j] = row[j] if j < size else -1
-            if size == 5:  # with a constant, compiled without loops
+            if size == 5:  # a constant size lets the compiler unroll the loops
                 codes[i] = induced_code(indptr, indices, table, row, 5, full_code)
             else:
                 codes[i] = induced_code(indptr, indices, table, row, 4, full_code)
@@ -211,8 +211,8 @@ def draw_cliques(
     state = np.zeros(1, np.uint64)
     row = np.zeros(5, np.int64)
     marks = np.zeros(n, np.uint8)
-    heads = np.empty(1024, np.int64)  # slot of the root that each link slot leaves from
-    tails = np.empty(1024, np.int32)  # vertex it leads to
+    heads = np.empty(1024, np.int64)  # for each link slot, the root's slot it starts from
+    tails = np.empty(1024, np.int32)  # for each link slot, the vertex it leads to
     weights = np.empty(1024, np.int64)
     last = np.int64(-1)
     reached = 0

@@ -21,7 +21,8 @@ from kgqa_hpc.graphlets.kernels.choices import (
 from kgqa_hpc.graphlets.kernels.triangles import find_slot
 from kgqa_hpc.jit import helper, kernel
 
-TAILS = 0  # weight of a slot: further neighbours of its head
+# Kinds of slot weights; te is the number of triangles on a slot's edge, its head the vertex it leads to.
+TAILS = 0  # further neighbours of the head
 TRIANGLES = 1  # te; its running sums are TriangleLists.starts
 TAILED = 2  # te * (degree of the head - 2)
 PAIRS = 3  # C(te, 2)
@@ -29,7 +30,7 @@ TRIPLES = 4  # C(te, 3)
 BEFORE = 5  # neighbours of the head with a label below the root's
 BELOW = 6  # as BEFORE, only for heads below the root
 
-BLOCK = 64  # draws between two looks at the table of adjacency: few enough to stay in the nearest cache
+BLOCK = 64  # draws that are looked up in the table of adjacency together; few enough for the fastest cache
 
 
 @kernel
@@ -146,7 +147,7 @@ def _triangle_slot(state, v, indptr, starts):
 
 @helper
 def _star(state, v, size, indptr, indices, row):
-    centre = 1 if size == 3 else 0  # of the template
+    centre = 1 if size == 3 else 0  # position of the centre in the shape's template
     row[centre] = v
     for j in range(size):
         if j == centre:

@@ -11,7 +11,8 @@ import numpy as np
 from kgqa_hpc.graphlets.kernels.triangles import carry_over
 from kgqa_hpc.jit import helper, kernel
 
-GEM = 0  # over link edges: (da - 1) * (db - 1), link degrees; path of 4 or triangle
+# Indices of the sums; da and db are the degrees of an edge's ends in the link, te the triangles on an edge.
+GEM = 0  # over link edges: (da - 1) * (db - 1); paths of 4 vertices, and triangles
 WHEEL = 1  # 4-cycles of the link; each wheel once
 CLIQUE_TRIANGLE = 2  # over slots: 4-cliques on the edge * (te - 2); each twice
 CLIQUE_MINUS = 3  # over link edges: C(link triangles, 2); each clique minus edge three times
@@ -72,7 +73,7 @@ def link_sums(start, step, indptr, indices, starts, corners, rooted):
 
 @helper
 def _sums_of_link(d, begin, link, walks, touched, on_edge, on_slots, low):
-    """Adds the sums of one link; returns its triangles, that is the 4-cliques through the root.
+    """Add the sums of one link to `low`; return its triangles, that is the 4-cliques through the root.
 
     on_slots[a] becomes twice the 4-cliques on the edge of slot a. A triangle is found at its first position a
     and added to its three edges; a 4-cycle of the link, which is a wheel, at its first position too, by the
@@ -101,7 +102,7 @@ def _sums_of_link(d, begin, link, walks, touched, on_edge, on_slots, low):
                     on_edge[i] += 1
                     on_edge[j] += 1
                 j -= 1
-            while link[j] > a:  # ends at a itself
+            while link[j] > a:  # the loop ends at a, which is a neighbour of b
                 z = link[j]
                 touched[reached] = z
                 reached += walks[z, 0] == 0

@@ -114,8 +114,8 @@ def inner_rows(start, last, indptr, indices, inside, starts, new_indptr, new_ind
 
 @kernel
 def vertex_sums(start, last, indptr, indices, starts, ways, squares, corners):
-    """Per vertex start, …, last - 1, sums over its slots: the head's further neighbours, their squares,
-    triangles.
+    """Sums over the slots of each vertex start, …, last - 1: the number of the head's further neighbours, its square,
+    and the number of triangles.
     """
     for v in range(start, last):
         further = np.int64(0)

@@ -71,7 +71,7 @@ def unmark(vertex, bit, indptr, indices, cursor, marks):
         marks[indices[slot]] &= ~np.uint8(bit)
 
 
-NONE = -1  # in place of a class: already counted
+NONE = -1  # instead of a class: the vertex is already counted
 
 
 @kernel

@@ -40,17 +40,17 @@ _LAST_NAMES = {"object", "tail", "target", "target_id", "to", "o", "t", "y_id", 
 class NodeColumns(Settings):
     """The columns of the node table."""
 
-    id: str = Field("id", description="Node id.")
-    name: str = Field("name", description="Node name.")
-    type: str = Field("type", description="Node type, such as gene.")
+    id: str = Field("id", description="Column with the node's id.")
+    name: str = Field("name", description="Column with the node's name.")
+    type: str = Field("type", description="Column with the node's type, such as gene.")
 
 
 class EdgeColumns(Settings):
     """The columns of the edge table."""
 
-    source: str = Field("source_id", description="Id of the edge's source node.")
-    target: str = Field("target_id", description="Id of the edge's target node.")
-    type: str = Field("type", description="The relation.")
+    source: str = Field("source_id", description="Column with the id of the edge's source node.")
+    target: str = Field("target_id", description="Column with the id of the edge's target node.")
+    type: str = Field("type", description="Column with the edge's type (the relation).")
 
 
 class CsvSettings(SourceSettings):
@@ -171,7 +171,7 @@ class Triples:
 def add_triples(
     assembly: Assembly, path: Path, *, may_have_header: bool = True, dialect: Dialect = TSV
 ) -> None:
-    """Add the edges of a file of triples; skip its header line if the settings allow one and it is there."""
+    """Add the edges of a file of triples; with `may_have_header`, skip a header line."""
     file = DelimitedFile.open(path, dialect)
     names = [name.strip().lstrip("#").lower() for name in file.first_record.fields]
     is_header = len(names) == 3 and names[0] in _FIRST_NAMES and names[2] in _LAST_NAMES

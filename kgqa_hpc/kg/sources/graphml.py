@@ -36,8 +36,8 @@ from kgqa_hpc.text.streams import TextStream, refuse_other_encodings
 NAMES = ("name", "label", "title", "entity_name", "entity_id", "displayname")
 NODE_TYPES = ("type", "kind", "labels", "node_type", "entity_type", "category", "class")
 EDGE_TYPES = ("type", "kind", "relation", "relationship", "predicate", "label", "edge_type", "edge label")
-_NAME, _TYPE = 0, 1  # columns beside the properties, which have their names
-_LAST_RANK = 99  # of the XML attributes label and labels
+_NAME, _TYPE = 0, 1  # keys of the columns name and type; a property's key is its name
+_LAST_RANK = 99  # rank of the XML attributes label and labels, below all <data>
 _Value = tuple[int, str, str]  # rank, text and attribute ("" for an attribute of the XML element)
 _MISSING: _Value = 0, "", ""
 _PIECE = 1 << 20
@@ -93,7 +93,7 @@ class _Element:
     line: int
     ids: tuple[str, ...]
     values: dict[int | str, _Value]
-    complete: bool = False  # a node is, at the graph nested in it: it can get no more data
+    complete: bool = False  # True once no more <data> may follow: for a node, when a nested graph begins
 
 
 class _Parser:
@@ -103,19 +103,21 @@ class _Parser:
         self, path: Path, assembly: Assembly, columns: dict[str, dict[str, tuple[int, int]]]
     ) -> None:
         self.path, self.file, self.rows = path, path.name, Buffer(assembly, path.name)
-        self.columns = columns  # by domain and attribute: the column and the attribute's rank there
+        # For each domain and attribute: its column, and its rank among that column's attributes.
+        self.columns = columns
         self.defaults: dict[str, dict[int | str, _Value]] = {"node": {}, "edge": {}}
         self.keys: dict[str, str] = {}  # key id -> attr.name
         self.declared: tuple[str, str] | None = None  # attribute and domain of the current <key>
-        self.open: list[_Element | None] = []  # None: a graph, whose <data> is no node's
-        self.depth = 0  # below and including <data> or <default>
-        self.attribute = ""  # of the current <data>
+        # Enclosing elements; None: a graph, whose <data> belongs to no node.
+        self.open: list[_Element | None] = []
+        self.depth = 0  # nesting depth, counted from <data> or <default>
+        self.attribute = ""  # attribute of the current <data>
         self.text: list[str] = []
         self.prefix = ""
         self.parser = expat.ParserCreate()
 
     def read(self) -> None:
-        """Parse the file, and pass its elements on."""
+        """Parse the file and pass its nodes and edges to the assembly."""
         parser = self.parser
         parser.buffer_text = True
         parser.StartDoctypeDeclHandler = self._doctype
@@ -229,7 +231,7 @@ class _Parser:
             self._keep(element.domain, self.attribute, element.values, text)
 
     def _keep(self, domain: str, attribute: str, values: dict[int | str, _Value], text: str) -> None:
-        """Of several texts for a column, the first of the best rank counts; other names and types are properties."""
+        """Store a text: a column keeps the first text of the best rank; other names and types become properties."""
         column, rank = self.columns[domain].get(attribute.lower(), (attribute, 0))
         best = values.get(column)
         if best is None or rank < best[0]:

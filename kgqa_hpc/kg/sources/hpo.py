@@ -101,7 +101,7 @@ def read_hpo(folder: Path | None = None) -> KnowledgeGraph:
         (folder / "genes_to_phenotype.txt", folder / "phenotype_to_genes.txt"),
         ("ncbi_gene_id", "gene_symbol", "disease_id"),
     )
-    # Of several rows of a disease or gene the first names it.
+    # If a disease or gene has several rows, the first row gives its name.
     diseases, genes = annotations.drop_duplicates("database_id"), associations.drop_duplicates("ncbi_gene_id")
     sizes = [len(phenotypes), len(diseases), len(genes)]
     nodes = [*phenotypes, *diseases["database_id"], *genes["ncbi_gene_id"]]

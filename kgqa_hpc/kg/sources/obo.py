@@ -70,7 +70,7 @@ class Obo:
 
 @dataclass
 class Stanza:
-    """One paragraph: its kind ("" for the header), the line it begins on, and (tag, value, line)."""
+    """A stanza of an OBO file: its kind ("" for the header), its first line, and the (tag, value, line) of each tag."""
 
     kind: str
     line: int

@@ -39,14 +39,14 @@ _HEADER = {"of": "batches"}
 # States of a batch: sending (the server may have it), lost (it does not), sent (it does), ended (no more answers).
 State = Literal["sending", "lost", "sent", "ended"]
 _ORDER: dict[State, int] = {"sending": 0, "lost": 1, "sent": 2, "ended": 3}
-TIMEOUT_S = 300.0  # for an answer, and for each read of a download
-TRANSFER_S = 3600.0  # for an upload or a download: files have up to 200 MB
+TIMEOUT_S = 300.0  # limit of a request, and of each read of a download
+TRANSFER_S = 3600.0  # limit of a whole upload or download: files have up to 200 MB
 LARGEST_FILE = 1 << 30
 LARGEST_LINE = 16 << 20
-PAID_AGAIN = "a lost file's requests are sent and paid for again without RUN/batches"
+PAID_AGAIN = "if the file is lost, delete RUN/batches: its requests are sent and paid for again"
 MARK = "kgqa"  # key of a batch's metadata that holds the ledger's name
 _ENDED = {"completed", "failed", "expired", "cancelled"}
-CLOSE_S = 30.0  # for a program to end
+CLOSE_S = 30.0  # limit for a program to end
 
 
 class Batch(NamedTuple):
@@ -149,7 +149,7 @@ class Look(NamedTuple):
 
 
 class BatchServer:
-    """The Batch API."""
+    """OpenAI's Batch API, over HTTP."""
 
     def __init__(self, api: ChatApi) -> None:
         self._api = api
@@ -178,7 +178,7 @@ class BatchServer:
         while True:
             reply = self._api.run(self._api.json("GET", "batches", TIMEOUT_S, params=query))
             if not isinstance(listed := dict_of(reply).get("data"), list):
-                raise Trouble(f"{self._api.url}: a list of batches without data", again=True)
+                raise Trouble(f"{self._api.url}: its list of batches has no data", again=True)
             batches = [entry for entry in listed if isinstance(entry, dict)]
             for entry in batches:
                 if dict_of(entry.get("metadata")).get(MARK) == name:
@@ -189,7 +189,7 @@ class BatchServer:
                 return None
             last = self._id(batches[-1], "batch")
             if last == query.get("after"):
-                raise Trouble(f"{self._api.url}: a list of batches without a next page", again=True)
+                raise Trouble(f"{self._api.url}: its list of batches has no next page", again=True)
             query["after"] = last
 
     def look(self, server_id: str) -> Look:
@@ -202,7 +202,7 @@ class BatchServer:
             return Look(True)  # the server has forgotten it
         status = dict_of(reply).get("status")
         if not isinstance(status, str):
-            raise Trouble(f"{self._api.url}: a batch without a status", again=True)
+            raise Trouble(f"{self._api.url}: its reply about a batch has no status", again=True)
         if status not in _ENDED:
             return Look(False)
         files = (reply.get("output_file_id"), reply.get("error_file_id"))
@@ -243,12 +243,12 @@ class BatchServer:
     def _id(self, reply: Any, kind: str) -> str:
         value = dict_of(reply).get("id")
         if not isinstance(value, str) or not value:
-            raise Trouble(f"{self._api.url}: a {kind} without an id", again=True)
+            raise Trouble(f"{self._api.url}: its reply about a {kind} has no id", again=True)
         return value
 
 
 class BatchProgram:
-    """A command with the methods of BatchServer. The id of a batch is its name."""
+    """A command that answers batches on this machine, with the methods of BatchServer. A batch's id is its name."""
 
     def __init__(self, command: list[str], folder: Path) -> None:
         self._command, self._folder = command, folder

@@ -1,4 +1,4 @@
-"""The engine for batch APIs: requests are collected into files; answers come within a day, by `custom_id`.
+"""The engine for batch APIs: requests are collected into files; answers come within a day, with `custom_id`.
 
 A batch is never sent twice: the ledger of the run (batches.py) outlives every process, and a process that needs
 the same request later waits for the same batch. The answers of an expired batch are kept, its other requests are sent
@@ -26,7 +26,7 @@ from kgqa_hpc.errors import EngineConfigError
 from kgqa_hpc.plugins.batch_api.batches import Batch, BatchProgram, BatchServer, Ledger, Look
 from kgqa_hpc.text.streams import parse_json
 
-SENDINGS = 5  # number of batches that may end without an answer to a request
+SENDINGS = 5  # maximum batches in which a request is sent before it fails
 _LARGEST = 150 << 20  # largest file in bytes; OpenAI accepts 200 MB
 _LEFT_OPEN = {"batch_expired", "batch_cancelled"}
 
@@ -47,7 +47,7 @@ class OpenAIBatchSettings(ChatSettings):
         description="Command that answers batches: it reads {input} and writes {output}, as vllm run-batch.",
     )
     requests_per_batch: int = Field(
-        512, ge=1, le=50_000, description="Maximum requests in a batch; best runtime.shard_size."
+        512, ge=1, le=50_000, description="Maximum requests in a batch; best equal to runtime.shard_size."
     )
     batches: int = Field(8, ge=1, le=1000, description="Maximum simultaneous batches of a worker.")
     gather_s: float = Field(
@@ -85,14 +85,16 @@ class OpenAIBatchEngine:
         self.preflight([PROBE_SCHEMA])
         self._ledger = Ledger(folder, f"{config.model} {self.info.settings}")
         self._batches = BatchProgram(config.command, folder) if config.command else BatchServer(self._api)
-        self._waiting: dict[str, Request] = {}  # to be sent
-        self._asked: dict[str, Request] = {}  # in a batch
+        self._waiting: dict[str, Request] = {}  # requests to be sent, by key
+        self._asked: dict[str, Request] = {}  # requests in a batch, by key
         self._answered_at = time.monotonic()
         self._hold_until = 0.0
 
     @property
     def progress(self) -> int:
-        """Seconds: this engine never counts as stalled, because a batch takes hours and every transfer has a limit."""
+        """Current time in seconds: a counter that always grows, so that this engine never counts as stalled. A batch
+        takes hours, and every transfer has a limit.
+        """
         return int(time.monotonic())
 
     def preflight(self, schemas: Sequence[Mapping[str, Any]]) -> None:
@@ -104,7 +106,7 @@ class OpenAIBatchEngine:
         most = config.requests_per_batch * config.batches
         self.info = EngineInfo(
             name=self.name,
-            version=__version__,  # of this client
+            version=__version__,  # the version of this client
             model=config.model,
             settings=config.recorded(sampling=config.sampling.added),
             structured=self._agreement.words,
@@ -138,7 +140,7 @@ class OpenAIBatchEngine:
             if requests:
                 changed = now
                 self._ledger.read()
-            for request in requests:  # into the batch that has it, or the next one
+            for request in requests:  # find the batch that has the request, or add it to the next one
                 key = self._ledger.key(request)
                 if self._ledger.batch_of(key) is None:
                     self._waiting[key] = request
@@ -222,7 +224,8 @@ class OpenAIBatchEngine:
             if batch.state != "ended":
                 self._ledger.record(batch._replace(state="ended", unanswered=frozenset(batch.keys)))
             if not look.crowded:
-                raise EngineConfigError(f"the server refused a batch: {look.refused}", "see its words")
+                problem = f"the server refused a batch: {look.refused}"
+                raise EngineConfigError(problem, "change the setting that the server's message names")
             self._hold_until = time.monotonic() + 10 * self._config.poll_s
             return
         keys, missing, sendings = set(batch.keys), dict.fromkeys(batch.keys), self._ledger.sendings()
@@ -231,13 +234,13 @@ class OpenAIBatchEngine:
                 key, reply, error = _read(line)
                 passing = error_code(error) in _LEFT_OPEN or reply.get("status_code") in PASSING
                 if key not in keys or (passing and sendings[key] < SENDINGS):
-                    continue  # another batch may answer it
+                    continue  # an unknown request, or one that another batch may answer
                 missing.pop(key, None)
                 if request := self._asked.pop(key, None):
                     yield self._response(request, reply, error)
         for key in missing:
             if sendings[key] >= SENDINGS and (request := self._asked.pop(key, None)):
-                words = f"{SENDINGS} batches ended without an answer to it"
+                words = f"{SENDINGS} batches ended without an answer to the request"
                 yield Response(request.id, "", "error", error=words)
         if batch.state != "ended":
             self._ledger.record(batch._replace(state="ended", unanswered=frozenset(missing)))

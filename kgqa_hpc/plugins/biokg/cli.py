@@ -52,7 +52,7 @@ def hydrate(
     make_folder(folder.stats)
     write_file(folder.stats / _REPORT, orjson.dumps(report, option=orjson.OPT_INDENT_2) + b"\n")
     if report["unreachable"]:  # graph and report are already written
-        problem = f"{report['unreachable']:,} ids got no answer; all others are kept"
+        problem = f"{report['unreachable']:,} ids got no answer from a web service; others are kept"
         raise StoppedEarly(problem, "run the same command again")
     print_result(report, _render(report), as_json)
 
@@ -72,5 +72,5 @@ def _render(report: dict[str, Any]) -> str:
         if row["conflicts"]:
             lines.append(f"space {space}: {row['conflicts']:,} ids have several names, the first counts")
         if row.get("not_asked"):
-            lines.append(f"space {space}: {row['not_asked']:,} ids to ask the web for (--web)")
+            lines.append(f"space {space}: {row['not_asked']:,} ids need a web request (--web)")
     return "\n".join(lines)

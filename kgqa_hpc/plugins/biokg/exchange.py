@@ -46,18 +46,18 @@ class KgxSettings(SourceSettings):
     """Settings: tables of nodes and edges, and the choice of the type among several categories."""
 
     nodes: Files | None = Field(None, description="Node files; default: the edges' ends, unnamed.")
-    edges: Files = Field(description="Edges.")
+    edges: Files = Field(description="Edge files.")
     category: Literal["all", "first", "last"] = Field(
         "all", description="Type of a node with several categories: all (joined by |) or one."
     )
-    negated: Literal["drop", "keep"] = Field("drop", description="Negated statements.")
+    negated: Literal["drop", "keep"] = Field("drop", description="Treatment of negated statements.")
     properties: list[str] = Field(default_factory=list, description="Further columns, or members, to keep.")
     duplicate_nodes: Literal["error", "first"] = Field("first", description="Duplicate node ids.")
     paths = ("nodes", "edges")
 
 
 class Kgx:
-    """Biolink graphs."""
+    """Biolink graphs in KGX format."""
 
     name = "kgx"
     licence = ""
@@ -161,8 +161,8 @@ NAMES = ["name", "preferred_name", "title", "symbol", "label"]
 class KgwSettings(SourceSettings):
     """Settings: two tables, and the properties that hold the name."""
 
-    nodes: Files = Field(description="Nodes: id, type, properties.")
-    edges: Files = Field(description="Edges: source_id, target_id, type, properties.")
+    nodes: Files = Field(description="Node tables with id, type, properties.")
+    edges: Files = Field(description="Edge tables with source_id, target_id, type.")
     name: list[str] = Field(
         NAMES, min_length=1, description="Properties with the name; the first existing one counts."
     )
@@ -170,7 +170,7 @@ class KgwSettings(SourceSettings):
 
 
 class Kgw:
-    """Exports of kgw."""
+    """Exports of the package kgw."""
 
     name = "kgw"
     licence = ""
@@ -211,7 +211,7 @@ _QUOTES = '"` \t\r\n'  # without the apostrophe, which can be part of a name: 5'
 class NanoGraphRagSettings(SourceSettings):
     """Settings: one document, and the type of edges without a type."""
 
-    path: str = Field(description="graph_chunk_entity_relation.graphml.")
+    path: str = Field(description="The file graph_chunk_entity_relation.graphml.")
     edge_type: str = Field("", description="Type of edges without a type.")
     paths = ("path",)
 
@@ -278,7 +278,7 @@ def json_members(path: Path, members: Collection[str]) -> Iterator[tuple[str, in
     window.expect("}")
     if window.peek():
         problem = f"{path.name} line {window.line:,}: text after the end of the document"
-        raise GraphFormatError(problem, "name a file of one object a line .jsonl")
+        raise GraphFormatError(problem, "if each line is an object, name the file .jsonl")
     window.file.close()
 
 

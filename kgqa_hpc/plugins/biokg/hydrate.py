@@ -30,7 +30,7 @@ _COLUMNS = ("name_space", "name_id", "name_table", "name_date")
 _Origin = tuple[str, str, str, str]
 _NO_ORIGIN, _FROM_GIVEN = ("", "", "", ""), (GIVEN, "", "", "")
 _BRACKETS = {"]": "[", ")": "("}
-# Largest number of characters of a text that are cleaned: more than any name has, and fast.
+# Maximum characters of a text that are cleaned; the rest is cut off. No real name is as long.
 _LIMIT = 10_000
 
 
@@ -271,6 +271,6 @@ def _is_reference(inside: str, identifiers: set[str]) -> bool:
     if inside.casefold() in identifiers or inside.casefold().startswith("source:"):
         return True
     prefix, colon, local = inside.partition(":")
-    # Two letters first, because lipids (d18:1/16:0) and ratios (1:1) have colons, too
+    # The prefix of a CURIE begins with two letters: lipids (d18:1/16:0) and ratios (1:1) have colons, too.
     is_curie = bool(colon) and prefix.isalnum() and prefix[:2].isalpha() and " " not in inside
     return is_curie and any(character.isdigit() for character in local)

@@ -46,8 +46,8 @@ class Neo4jSettings(SourceSettings):
     path: str | None = Field(None, description="File with all rows, or folder of files.")
     nodes: Files | None = Field(None, description="Files of nodes, and of their headers.")
     edges: Files | None = Field(None, description="Files of relationships, and of their headers.")
-    delimiter: str | None = Field(None, description="Field separator: one character, or TAB.")
-    quote: str | None = Field(None, description="Quotation mark around fields.")
+    delimiter: str | None = Field(None, description="Field separator: character or TAB; default: detected.")
+    quote: str | None = Field(None, description="Quotation mark of fields; default: detected.")
     array_delimiter: str | None = Field(None, max_length=1, description="Separator of several labels.")
     labels: Literal["all", "first", "last"] = Field(
         "all", description="Type of a node with several labels: all (joined) or one of them."
@@ -171,7 +171,7 @@ def open_tables(files: Sequence[Path], settings: Neo4jSettings) -> list[Table]:
         layout = layout_of(names, guess_dialect(path, names, settings.delimiter, settings.quote))
         if layout is None or not ("ID" in layout.roles or layout.has_edges):
             problem = f"{(header or path).name} line 1: no header of a Neo4j export: {names[:80]!r}"
-            cure = "it names columns such as :ID and :LABEL, or :START_ID, :END_ID and :TYPE"
+            cure = "a header has columns such as :ID and :LABEL, or :START_ID, :END_ID and :TYPE"
             raise GraphFormatError(problem, cure)
         tables.append(Table(path, layout, header is None))
     return tables

@@ -45,7 +45,7 @@ from kgqa_hpc.plugins.biokg.exchange import json_members, members
 from kgqa_hpc.registry import did_you_mean
 
 NO_NAME_EDGES = "has_code"
-# Which column of which table holds names (not identifiers).
+# The tables with names, and the column that holds them.
 NAMES = {
     "COMPOUND": "WIKIPEDIA", "ACTIVITY": "NAME_DRUGBANK", "EFFECT": "NAME_DRUGBANK",
     "SIDE_EFFECT": "NAME", "INDICATION": "NAME",
@@ -78,7 +78,7 @@ class Oregano:
         files = sorted(folder.glob("OREGANO*.tsv*"))
         if len(files) != 1:
             problem = f"{folder}: has {len(files)} files named OREGANO*.tsv"
-            raise InputError(problem, "put the one with the triples there")
+            raise InputError(problem, "keep one there: the file with the triples")
         assembly = Assembly(settings)
         add_triples(assembly, files[0], may_have_header=False)
         names = _names(folder)
@@ -141,11 +141,11 @@ _END = ("index", "id", "type", "name", "source")
 class PrimeKgSettings(SourceSettings):
     """Settings: one file, and the column that gives the type of an edge."""
 
-    path: str = Field(description="kg.csv.")
+    path: str = Field(description="The file kg.csv.")
     edge_type: Literal["relation", "display_relation"] = Field(
         "relation", description="Column of the edge type."
     )
-    mirrored: Literal["keep", "drop"] = Field("keep", description="The second, mirrored row of each edge.")
+    mirrored: Literal["keep", "drop"] = Field("keep", description="Treatment of each edge's mirrored row.")
     paths = ("path",)
 
 
@@ -197,7 +197,7 @@ def _add_nodes(assembly: Assembly, rows: Rows, positions: npt.NDArray[np.int64])
 class DrkgSettings(SourceSettings):
     """One file of triples."""
 
-    path: str = Field(description="drkg.tsv.")
+    path: str = Field(description="The file drkg.tsv.")
     name_by_id: bool = Field(False, description="Use local ids as names of nodes without a name.")
     paths = ("path",)
 
@@ -237,7 +237,7 @@ class HetionetSettings(SourceSettings):
     metaedges: str | None = Field(None, description="metaedges.tsv, the names of a SIF file's edge types.")
     properties: list[str] = Field(
         default_factory=list,
-        description="Members of `data` to keep, or `direction` for that of an edge (JSON only).",
+        description="Members of `data` to keep; `direction` keeps that of edges (JSON only).",
     )
     paths = ("path", "nodes", "edges", "metaedges")
 

@@ -2,9 +2,9 @@
 
 The graph has one of two forms. `entities`, the default, gives entities and their relations:
 
-- triples between two IRIs are edges, literals are not; names by rdfs:label, skos:prefLabel or Biolink's name
-  in the wanted language (or one of its regions), else without one, else the first by alphabet; types by
-  rdf:type (owl:NamedIndividual only where it is alone) or Biolink's category;
+- triples between two IRIs are edges, literals are not; names by rdfs:label, skos:prefLabel or Biolink's name in the
+  requested language (or one of its regions), else without a language, else the first by alphabet; types by rdf:type
+  (owl:NamedIndividual only where it is alone) or Biolink's category;
 - of OWL, a subclass restriction `X subClassOf [onProperty P; someValuesFrom Y]` is the edge X P Y; axioms,
   other blank nodes, properties, the ontology itself and deprecated terms are left out;
 - an association (OBAN, Biolink, rdf:Statement) is the edge from its subject to its object, of its predicate.
@@ -42,7 +42,7 @@ KNOWN = {"rdf": RDF, "rdfs": RDFS, "owl": OWL, "oban": OBAN, "biolink": BIOLINK}
 
 _LABELS = (f"{RDFS}label", "http://www.w3.org/2004/02/skos/core#prefLabel", f"{BIOLINK}name")
 _TYPE, _CATEGORY = f"{RDF}type", f"{BIOLINK}category"
-_INDIVIDUAL = f"{OWL}NamedIndividual"  # which OWL's editors add to the class of every individual
+_INDIVIDUAL = f"{OWL}NamedIndividual"  # a type that OWL editors add to every individual
 _FOREIGN = 3  # rank of texts in other languages
 # Role of each predicate of an association in its edge: 0 source, 1 type, 2 target.
 _ROLES = {
@@ -75,12 +75,12 @@ class RdfSettings(SourceSettings):
 
     path: str = Field(description="The file: .nt, .ttl, .nq, .trig, .rdf, .owl, .xml, also packed.")
     reading: Literal["entities", "plain"] = Field(
-        "entities", description="Which terms become nodes, and which triples edges."
+        "entities", description="Named entities with their relations, or every term and triple."
     )
     language: str = Field("en", description="The language of names.")
-    deprecated: Literal["drop", "keep"] = Field("drop", description="Terms marked owl:deprecated.")
+    deprecated: Literal["drop", "keep"] = Field("drop", description="Treatment of owl:deprecated terms.")
     name_by_id: bool = Field(False, description="Name unnamed terms by the last part of their IRI.")
-    curies: bool = Field(False, description="Ids and types as CURIEs (GO:0008150).")
+    curies: bool = Field(False, description="Write ids and types as CURIEs (GO:0008150).")
     prefixes: dict[str, str] = Field(default_factory=dict, description="Further prefixes for CURIEs.")
     properties: list[str] = Field(
         default_factory=list, description="Predicates whose literals to keep: IRIs, or their last parts."
@@ -125,7 +125,7 @@ def _triples(path: Path, prefixes: dict[str, str]) -> Iterator[tuple[Any, str, A
     if (form := _FORMATS.get(ending)) is None:
         endings = " ".join(_FORMATS)
         problem = f"{path.name}: no RDF format ends in {ending!r}"
-        raise GraphFormatError(problem, f"name it by one of {endings}")
+        raise GraphFormatError(problem, f"end its name in one of {endings}")
     with TextStream(path) as file, _BoundedXml(file, path.name) if form == "RDF_XML" else file as stream:
         parser = pyoxigraph.parse(cast(IO[bytes], stream), getattr(pyoxigraph.RdfFormat, form))
         try:
@@ -156,14 +156,14 @@ def _shortener(prefixes: dict[str, str]) -> Any:
         local_part = iri.removeprefix("http://purl.obolibrary.org/obo/")
         space, underscore, number = local_part.partition("_")
         if local_part != iri and underscore and space.isalpha() and number:
-            return f"{space}:{number}"  # the rule of all OBO ontologies
+            return f"{space}:{number}"  # CURIE of a term of an OBO ontology
         return converter.compress(iri) or iri
 
     return shorten
 
 
 class _BoundedXml(io.RawIOBase):
-    """The stream's bytes. Raises GraphFormatError for entities within entities, and long entities and texts."""
+    """An RDF/XML stream, checked while read. Raises GraphFormatError for nested or long entities and long texts."""
 
     def __init__(self, stream: TextStream, file: str) -> None:
         self._stream, self._file = stream, file
@@ -194,16 +194,16 @@ class _BoundedXml(io.RawIOBase):
 
 
 class Statements:
-    """The statements so far; edges are kept until it is known which terms are entities.
+    """The statements that were added; edges are kept until all statements show which terms are entities.
 
     The settings' `properties` name the predicates whose literals are kept, by IRI or by its last part; of texts in
-    several languages those in the wanted one and without one. RDF is a set: a value counts once.
+    several languages, those in the requested language and those without a language. RDF is a set: a value counts once.
     """
 
     def __init__(self, settings: RdfSettings) -> None:
         self._settings, self._plain = settings, settings.reading == "plain"
         self._wanted = frozenset(settings.properties)
-        self.counts = Counter[str]()  # of what was left out
+        self.counts = Counter[str]()  # dropped nodes and edges by reason
         self.properties: dict[str, dict[str, list[str]]] = {}  # by node and requested name
         self._met: dict[str, None] = {}  # nodes in their order
         self._labels: dict[str, tuple[int, str]] = {}  # (rank, label) of each term: the best label so far
@@ -234,7 +234,9 @@ class Statements:
                 values.append(value.value)
 
     def _rank(self, language: str | None) -> int:
-        """0 for the wanted language, 1 for one of its regions (en-GB for en), 2 for none, 3 for others."""
+        """The rank of a text: 0 in the requested language, 1 in a region's (en-GB for en), 2 without language, 3 in
+        others.
+        """
         if language is None:
             return 2
         requested, tag = self._settings.language.lower(), language.lower()

@@ -54,13 +54,13 @@ _TEXT_OF_DATE = BeforeValidator(lambda value: str(value) if isinstance(value, da
 class Space(Settings):
     """A space of identifiers and the source of its names: a table, an OBO file or a web service."""
 
-    table: str | None = Field(None, description="TSV, CSV, JSON (id: name) or JSON Lines.")
-    obo: str | None = Field(None, description="An ontology in OBO format.")
+    table: str | None = Field(None, description="Table of names: TSV, CSV, JSON (id: name) or JSON Lines.")
+    obo: str | None = Field(None, description="Ontology with the names, in OBO format.")
     resolver: Resolver | None = None
     id: str = Field("id", description="The column or key of the id.")
     name: str = Field("name", description="The column or key of the name.")
     prefixes: list[str] = Field(default_factory=list, description="CURIE prefixes to remove from ids.")
-    uri: str | None = Field(None, description="Prefix of the space's IRIs.")
+    uri: str | None = Field(None, description="IRI prefix to remove from ids.")
     date: Annotated[str, _TEXT_OF_DATE] = Field("", description="Date of the table, recorded with each name.")
     licence: str = Field(description="Licence of the names.")
     suffixes: list[str] = Field(default_factory=list, description="Suffixes to remove from names.")
@@ -87,7 +87,7 @@ class Source(Settings):
     space: str
     column: str | None = Field(None, description="A column of the class's table.")
     property: str | None = Field(None, description="A property of the node.")
-    after: str | None = Field(None, description="Prefix of the node's id; the rest is used.")
+    after: str | None = Field(None, description="Text in the node's id after which the used id begins.")
     separator: str = Field(
         ";", min_length=1, description="Separator of several ids in a cell; the first id is used."
     )
@@ -98,7 +98,7 @@ class Source(Settings):
 class EntityClass(Settings):
     """A class of entities: the sources of its names, in order of preference."""
 
-    table: str | None = Field(None, description="Table with the identifiers of its entities, one row each.")
+    table: str | None = Field(None, description="Table with one row of identifiers for each entity.")
     names: list[Source] = Field(min_length=1)
 
 

@@ -239,7 +239,7 @@ class Spaces:
     def _web_of(self, space: str, resolver: Resolver) -> Web:
         if space not in self._webs:
             if self._cache is None:
-                problem = f"space {space}: no place for the answers of a web service"
+                problem = f"space {space}: there is no folder for the answers of its web service"
                 raise InputError(problem, "set cache in the recipe")
             self._webs[space] = Web(resolver, self._cache / f"{urllib.parse.quote(space, safe='')}.jsonl")
         return self._webs[space]

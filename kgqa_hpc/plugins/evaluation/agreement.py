@@ -33,7 +33,7 @@ Level = Literal["nominal", "ordinal", "interval"]
 MISSING = -1  # the code of a missing vote
 RESAMPLES = 1000
 ENDS = (0.025, 0.975)  # confidence level of the interval
-_CELLS = 4_000_000  # weights in memory at a time
+_CELLS = 4_000_000  # maximum number of weights in memory
 # Names of the coefficients over all judges.
 COEFFICIENTS = {
     "raw": "raw agreement",
@@ -86,7 +86,7 @@ def _weights(counts: Floats, resamples: int, rng: np.random.Generator) -> NDArra
     size = round(counts.sum())
     if len(counts) != size:
         return rng.multinomial(size, counts / size, size=resamples)
-    # Six times as fast as a multinomial draw.
+    # Each row stands for one item: draws of positions are six times as fast as a multinomial draw.
     drawn = rng.integers(0, size, size=(resamples, size)) + np.arange(resamples)[:, None] * size
     return np.bincount(drawn.ravel(), minlength=resamples * size).reshape(resamples, size)
 
@@ -97,7 +97,7 @@ def ratio(above: Floats, below: Floats) -> Floats:
 
 
 def mean_of(values: Floats) -> Statistic:
-    """The statistic: mean of `values` (n,); NaN among them are left out."""
+    """The weighted mean of `values` (n,) as a statistic; NaN values are left out."""
     present = (~np.isnan(values)).astype(np.float64)
     filled = np.nan_to_num(values)
     return lambda weights: ratio(weights @ filled, weights @ present)
@@ -128,7 +128,8 @@ def make_votes(
 def agreement_table(votes: Votes, level: Level = "nominal", **sampling: int) -> dict[str, Any]:
     """All coefficients with intervals, and Cohen's kappa for each pair of judges.
 
-    `level` matters to alpha alone; `interval` takes the categories as numbers. `sampling`: `resamples` and `seed`.
+    `level` is Krippendorff's level of measurement and changes alpha only; for `interval` the categories are numbers.
+    `sampling`: `resamples` and `seed`.
     """
     codes, judges, categories = votes
     # The time depends on the distinct rows of votes alone.
@@ -153,7 +154,7 @@ def agreement_table(votes: Votes, level: Level = "nominal", **sampling: int) -> 
 
 
 def _alpha(counts: Floats, categories: Sequence[Any], level: Level) -> Statistic:
-    """1 - observed / expected disagreement."""
+    """Krippendorff's alpha: 1 - observed / expected disagreement."""
     total = counts.sum(axis=1)
     k = counts.shape[1]
     pairs = counts[:, :, None] * counts[:, None, :] - np.eye(k) * counts[:, :, None]
@@ -190,9 +191,9 @@ def _chance_corrected(counts: Floats, coefficient: str) -> Statistic:
             return observed
         shares = ratio(weights @ share_of_item, (weights @ voted)[:, None])
         if coefficient == "fleiss_kappa":
-            # Without this, a share of exactly one would leave a rounding error in place of 0/0.
+            # If all votes are equal, chance must be exactly 1, so that kappa is 0/0 and no rounding error.
             chance = np.where(shares.max(axis=1) >= 1 - 1e-12, 1.0, (shares**2).sum(axis=1))
-        else:  # Gwet's stays small when one category is rare, where kappa collapses
+        else:  # Gwet's chance agreement stays small for a rare category; Fleiss' nears 1, so kappa collapses
             chance = (shares * (1 - shares)).sum(axis=1) / (k - 1) if k > 1 else np.ones(len(shares))
         return ratio(observed - chance, 1 - chance)
 
@@ -251,7 +252,9 @@ def kappa_statistic(decision: Codes, truth: Truth) -> Statistic:
 
 
 def kappa_error(observed: float, chance: float) -> float:
-    """The standard error of kappa for one rating; divide by the root of their number (Cohen 1960). `chance` < 1."""
+    """The standard error of kappa for one rating; divide by the root of the number of ratings (Cohen 1960). `chance` <
+    1.
+    """
     return sqrt(observed * (1 - observed)) / (1 - chance)
 
 
@@ -291,8 +294,8 @@ def auc(scores: Floats, truth: Truth, **sampling: int) -> dict[str, Any]:
 def length_preference(verdicts: Codes, truth: Truth, lengths: Floats, **sampling: int) -> dict[str, Any]:
     """Probability that an accepted answer is longer than a rejected one, and that a good one is longer than a bad one.
 
-    For one judge, over the items it has a verdict on; `lengths` (items,) are of their answers. 0.5 is no
-    preference; a judge well above people accepts answers for their length.
+    For one judge, over the items with its verdict; `lengths` (items,) are those of the answers. 0.5 is no preference; a
+    judge whose value is well above that of people accepts answers for their length.
     """
     judged = verdicts != MISSING
     sides = {"judge": verdicts[judged] == 1, "people": truth[judged]}
@@ -302,8 +305,8 @@ def length_preference(verdicts: Codes, truth: Truth, lengths: Floats, **sampling
 def rank_test(first: ArrayLike, second: ArrayLike) -> tuple[float, float, float]:
     """Mann-Whitney's U of the first sample, its two-sided p, and Cliff's delta.
 
-    p is the normal approximation with ties and continuity. Delta is P(first > second) - P(first < second) for a draw
-    of each, from U, which counts half of the ties.
+    p is the normal approximation with ties and continuity. Delta is P(first > second) - P(first < second) for one value
+    drawn from each sample; it follows from U, in which a tie counts 1/2.
     """
     from scipy.stats import mannwhitneyu
 

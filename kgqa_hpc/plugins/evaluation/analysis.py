@@ -1,11 +1,11 @@
 """Statistics of human ratings: means, shares, distributions, accepted against rejected pairs, and agreement; figures.
 
-The published figures are those of BioGraphletQA, sections 4.3 and Appendix G. A mean is over ratings; minimum
-and average are over the three criteria of the answer, for ratings that have all three.
+The statistics are those that BioGraphletQA publishes (section 4.3 and Appendix G). A mean is over ratings; minimum and
+average are over the three criteria of the answer, for ratings that have all three.
 
-Pictures are SVG files by matplotlib (the extra `report`): the same data give the same bytes, and text stays text. Those
-of ratings are a box plot, violins, and minimum and average with reverse cumulation, after BioGraphletQA's Figures 8 and
-12; accepted against rejected where the ratings tell.
+Figures are SVG files by matplotlib (the extra `report`): the same data give the same bytes, and text is stored as text,
+not as outlines. The figures of ratings, after BioGraphletQA's Figures 8 and 12, are a box plot, violins, and minimum
+and average with reverse cumulation; they compare accepted with rejected pairs if the ratings say which is which.
 """
 
 from __future__ import annotations
@@ -126,7 +126,7 @@ def _details(scores: pd.DataFrame, weights: pd.Series, ids: pd.Series, seed: int
             "share_3": _mean(values >= ACCEPTABLE, ids, seed),
             "distribution": {str(k): int((np.rint(values) == k).sum()) for k in LEVELS},
         }
-    weighted = None  # means for the whole dataset, where a key says how many records each rating stands for
+    weighted = None  # means for the whole dataset, if all ratings have weights (from the key of the sample)
     if len(scores) and (weights > 0).all():
         means = scores.mul(weights, axis=0).sum() / scores.notna().mul(weights, axis=0).sum()
         weighted = {str(name): float(mean) for name, mean in means.dropna().items()}
@@ -231,9 +231,9 @@ def _percent(value: float | None) -> str:
 
 ACCEPTED, REJECTED, NEUTRAL = "#2a7f62", "#d9a441", "#4a6fa5"
 COLOURS = {"all": NEUTRAL, "accepted": ACCEPTED, "rejected": REJECTED}
-TEXT_COLOURS = {"all": "#2f4a73", "accepted": "#1d5c47", "rejected": "#7a5510"}  # dark enough to read
+TEXT_COLOURS = {"all": "#2f4a73", "accepted": "#1d5c47", "rejected": "#7a5510"}  # dark enough for text
 _DIAMOND = {"marker": "D", "markerfacecolor": "white", "markeredgecolor": "black", "markersize": 4}
-# Median and mean of a box plot.
+# Options of a box plot: the median is a black line, the mean a diamond.
 MEDIAN_AND_MEAN: Any = {"showmeans": True, "medianprops": {"color": "black"}, "meanprops": _DIAMOND}
 SMALL: Any = {"textcoords": "offset points", "fontsize": 7}
 _STYLE: Any = {"svg.fonttype": "none", "svg.hashsalt": "kgqa", "font.size": 9, "text.parse_math": False}
@@ -287,7 +287,7 @@ def _box(axes: Axes, values: Floats, position: float, width: float, name: str) -
 
 def _violin(axes: Axes, values: Floats, position: float, width: float, name: str) -> None:
     width *= 0.95
-    if len(np.unique(values)) > 1:  # a density needs two different values
+    if len(np.unique(values)) > 1:  # the density estimate needs two different values
         parts: Any = axes.violinplot(values, positions=[position], widths=width, showextrema=False)
         for body in parts["bodies"]:
             body.set(facecolor=COLOURS[name], alpha=0.55)
@@ -329,7 +329,7 @@ def _answer(figure: Figure, groups: Groups) -> None:
             axes.bar(positions, shares, width=width, color=COLOURS[name], alpha=0.55, label=label)
             cumulated = [100 * float((scores >= k).mean()) for k in LEVELS]
             axes.plot(LEVELS, cumulated, color=COLOURS[name], marker="o", markersize=4)
-            # The shares of the first group are above its points on the right, of the other below on the left.
+            # Labels of the first group stand above and right of its points, labels of the second below and left.
             offset, side = ((4, 3), "left") if j == 0 else ((-4, -9), "right")
             look: Any = {**SMALL, "ha": side, "color": TEXT_COLOURS[name]}
             for level, share in zip(LEVELS, cumulated, strict=True):

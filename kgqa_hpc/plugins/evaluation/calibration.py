@@ -1,8 +1,8 @@
 """Judges and panels compared with human ratings: accuracy of each judge and rule, with intervals.
 
-A pair is good when the minimum of its three answer scores is 3 or more (the measure of BioGraphletQA, section
-4.3); of several annotators the median minimum counts. What is fitted to the ratings (thresholds, weights) is
-measured on items it was not fitted to, by ten folds.
+A pair is good when the minimum of its three answer scores is 3 or more (the measure of BioGraphletQA, section 4.3); of
+several annotators the median minimum counts. Thresholds and weights, which are fitted to the ratings, are measured on
+other items, by ten-fold cross-validation.
 """
 
 import json
@@ -43,7 +43,7 @@ def good_items(ratings: Ratings) -> dict[str, bool]:
 
 
 def calibrate(ratings: Ratings, verdicts: Verdicts, *, width: float = 0.10, seed: int = 0) -> dict[str, Any]:
-    """Everything about the judges as plain data. Raises InputError when no matched item is fully rated."""
+    """All measures of judges and rules, as plain data. Raises InputError when no matched item is fully rated."""
     good = good_items(ratings)
     rows = [i for i, item in enumerate(verdicts.items) if item in good]
     if not rows:
@@ -125,7 +125,7 @@ def out_of_fold(decide: Callable[[np.ndarray, np.ndarray], Codes], items: int, s
 
 
 def _panel(votes: Codes, judges: tuple[str, ...], truth: Truth, seed: int) -> dict[str, Any] | None:
-    """Measures of rules over several judges and of each judge alone, and how the judges relate; None for one judge."""
+    """Measures of rules over several judges and of each judge alone, and the judges' agreement; None for one judge."""
     voting = np.flatnonzero((votes != MISSING).any(axis=0))
     if len(voting) < 2:
         return None
@@ -141,7 +141,7 @@ def _panel(votes: Codes, judges: tuple[str, ...], truth: Truth, seed: int) -> di
     kappas = {rule: measures["kappa"]["value"] for rule, measures in measured.items()}
     ranked = sorted((rule for rule in kappas if kappas[rule] is not None), key=lambda rule: -kappas[rule])
     best = ranked[0] if ranked else None
-    # The next rule with different decisions, and its distance on the same resamples.
+    # The best rule whose decisions differ, and the difference of their kappas on the same resamples.
     second = next((r for r in ranked if not np.array_equal(decisions[r], decisions[ranked[0]])), None)
     gap = None
     if best and second:

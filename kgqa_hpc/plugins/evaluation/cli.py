@@ -49,13 +49,13 @@ def human_analyse(
 def human_sample(
     run: Records,
     sheet: Annotated[Path, typer.Argument(metavar="OUT.csv", help="Sheet to write; its key goes beside it.")],
-    number: Annotated[int | None, typer.Option(min=1, help="Pairs in all; default: as power needs.")] = None,
-    by: Annotated[str, typer.Option(help="Column whose values are spread evenly.")] = "group",
+    number: Annotated[int | None, typer.Option(min=1, help="Number of pairs; default: from --power.")] = None,
+    by: Annotated[str, typer.Option(help="Column whose values the sample covers evenly.")] = "group",
     where: Annotated[str | None, typer.Option(metavar="SQL", help="SQL condition on the records.")] = None,
     show: Annotated[list[str] | None, typer.Option(help="Further column to show; repeatable.")] = None,
     expected: Annotated[float, typer.Option(help="Expected share of good pairs among the accepted.")] = 0.75,
-    difference: Annotated[float, typer.Option(help="Smallest drop below that share to detect.")] = 0.2,
-    power: Annotated[float, typer.Option(min=0.01, max=0.999, help="Probability of detecting it.")] = 0.8,
+    difference: Annotated[float, typer.Option(help="Smallest difference from --expected to detect.")] = 0.2,
+    power: Annotated[float, typer.Option(min=0.01, max=0.999, help="Statistical power of the test.")] = 0.8,
     alpha: Annotated[float, typer.Option(min=0.0001, max=0.5, help="Significance level, two-sided.")] = 0.05,
     seed: Seed = 0,
     as_json: AsJson = False,
@@ -85,7 +85,8 @@ def study(
     config: Config,
     run: Run,
     price: Annotated[
-        tuple[float, float] | None, typer.Option(metavar="READ WRITTEN", help="Price of a million tokens.")
+        tuple[float, float] | None,
+        typer.Option(metavar="READ WRITTEN", help="Prices of a million prompt and completion tokens."),
     ] = None,
     threads: Threads = None,
     as_json: AsJson = False,
@@ -110,9 +111,9 @@ def score(
         ),
     ] = None,
     missing: Annotated[
-        Literal["error", "empty"], typer.Option(help="References without a prediction.")
+        Literal["error", "empty"], typer.Option(help="Treatment of references without a prediction.")
     ] = "error",
-    joined: Annotated[Path | None, typer.Option(help="File to write for a judge, without scores.")] = None,
+    joined: Annotated[Path | None, typer.Option(help="Write the pairs for a judge here; no scores.")] = None,
     judged: Annotated[
         Path | None, typer.Option(help="Run of the step judge_prediction over the file of --joined.")
     ] = None,
@@ -156,10 +157,10 @@ def grounding(source: Records, as_json: AsJson = False) -> None:
 
 
 def grounding_counts(records: Iterable[Mapping[str, Any]], where: str) -> dict[str, Any]:
-    """Count the records that the step `ground` has read, as plain data, as published (BioGraphletQA, 3.4, Figure 7).
+    """Counts of the step `ground`'s relevant documents and quotes, as plain data (as in BioGraphletQA, 3.4, Figure 7).
 
-    `relevant_documents[n]`: pairs with n of them. Quotes that stand in no document were dropped. Raises
-    InputError when no record was read.
+    `relevant_documents[n]`: number of pairs with n relevant documents. `quotes`: verified quotes, and quotes dropped
+    because they do not occur in their document. Raises InputError when no record has gone through `ground`.
     """
     counts: Counter[int] = Counter()
     quotes = {"kept": 0, "dropped": 0}
@@ -189,7 +190,7 @@ def diversity(
         Path | None, typer.Option(help="Folder of an embedding model (needs the extra embeddings).")
     ] = None,
     out: Annotated[
-        Path | None, typer.Option(help="Folder for figures (extra report; map of topics: umap).")
+        Path | None, typer.Option(help="Folder for figures (extra report; for the map extra umap).")
     ] = None,
     seed: Annotated[int, typer.Option(help="Random seed of samples and topics.")] = 0,
     as_json: AsJson = False,
@@ -218,7 +219,7 @@ def calibrate(
         list[str] | None, typer.Option(help="Feature that serves as a judge's score; repeatable.")
     ] = None,
     width: Annotated[
-        float, typer.Option(min=0.005, max=1.0, help="Wanted half width of kappa's 95 % interval.")
+        float, typer.Option(min=0.005, max=1.0, help="Half width of kappa's 95 % interval to plan for.")
     ] = 0.10,
     seed: Seed = 0,
     as_json: AsJson = False,

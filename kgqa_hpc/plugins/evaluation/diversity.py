@@ -88,10 +88,10 @@ def drawn(texts: int, number: int, seed: int) -> np.ndarray:
     return np.sort(np.random.default_rng(seed).choice(texts, number, replace=False))
 
 
-_VENDI_TEXTS = 1000  # its matrix is as wide as it has texts
+_VENDI_TEXTS = 1000  # maximum texts of a Vendi score: its similarity matrix has a row and a column for each
 _POINTS = 20_000  # texts on a map, as in QAProt's Figure 4
-_FEWEST = 10  # texts that make a map
-_NEIGHBOURS = 15  # UMAP's default
+_FEWEST = 10  # minimum texts of a map
+_NEIGHBOURS = 15  # n_neighbors of UMAP: its default
 
 
 def variety(
@@ -108,7 +108,7 @@ def variety(
 
     Topics and Vendi score are of TF-IDF vectors, or of embeddings where a `model`'s folder is given; `figures` is a
     folder for pictures. Raises InputError for a source without accepted records that have such a text, or a model that
-    cannot be had.
+    cannot be loaded.
     """
     texts = {str(path): _texts(path, field) for path in (source, against) if path is not None}
     number = min(map(len, texts.values()))
@@ -174,7 +174,7 @@ def _map(vectors: Any, labels: NDArray[np.int64], seed: int) -> _Map | None:
     except ImportError:
         note("topics.svg needs umap-learn: pip install 'kgqa_hpc[umap]'")
         return None
-    # Texts without a known term have none.
+    # Texts without a known term have a vector of zeros and are not on the map.
     rows = np.flatnonzero(np.asarray(abs(vectors).sum(axis=1)).ravel())
     rows = rows[drawn(len(rows), _POINTS, seed)]
     if len(rows) < _FEWEST:

@@ -5,7 +5,7 @@ values of a column (a run's groups: the shapes of graphlets, as in BioGraphletQA
 verdict nor stratum: these go to a key file, with the number of records that each sampled one stands for. Sample sizes
 are normal approximations (Fleiss, Levin and Paik 2003, chapter 4).
 
-The page is one HTML file: offline, by keyboard, saving on their machine (drawing.py).
+The page is one HTML file (drawing.py). It works offline and by keyboard, and saves ratings in the rater's browser.
 """
 
 import hashlib
@@ -29,7 +29,7 @@ from kgqa_hpc.plugins.evaluation.records import records
 from kgqa_hpc.store.atomic import make_folder, write_file
 from kgqa_hpc.text.streams import read_bytes
 
-Stratum = tuple[bool, str]  # accepted, value of the column
+Stratum = tuple[bool, str]  # whether a record was accepted, its value of the column
 
 _NORMAL = NormalDist()
 _SHEET = ("ID", "Question", "Answer", *CRITERIA, "not_qualified", "comment")
@@ -99,7 +99,7 @@ def draw_sample(
     the source twice, keeping one number a record. Raises InputError: nothing merged, no such column, no pair
     requested, or files that hold another sample.
     """
-    try:  # also for a given number: the plan states its power
+    try:  # also for a given `number`: invalid aims are refused
         size = 2 * pairs_for_difference(*aim)
     except ValueError as problem:
         raise InputError(f"power calculation: {problem}") from None
@@ -107,7 +107,7 @@ def draw_sample(
     shared: dict[Stratum, Stratum] = {}
     strata = [shared.setdefault(s, s) for s in (_stratum(record, by) for record in records(source, where))]
     if size < 1 or not strata:
-        raise InputError(f"{source}: nothing to sample", "ask for a pair or more, of a dataset that has some")
+        raise InputError(f"{source}: nothing to sample", "ask for one pair or more, of a non-empty dataset")
     population = Counter(strata)
     names = {stratum: code for code, stratum in enumerate(sorted(population))}
     codes = np.array([names[stratum] for stratum in strata])
@@ -133,7 +133,7 @@ def draw_sample(
     for path, content in files.items():
         if path.exists() and read_bytes(path) != content:
             cure = "it may hold ratings: choose another name"
-            raise InputError(f"{path}: is there already and is another one", cure)
+            raise InputError(f"{path}: exists already with other content", cure)
     for path, content in files.items():
         make_folder(path.parent)
         write_file(path, content)
@@ -182,7 +182,7 @@ def share_out(sizes: list[int], total: int) -> list[int]:
 
 
 def _stratum(record: dict[str, Any], by: str) -> Stratum:
-    """Whether the record was accepted, and the value of the column; `group` of a record without it is its shape.
+    """Whether the record was accepted, and its value of the column `by`; its shape stands for a missing `group`.
 
     Raises InputError for a record without question, answer or the column.
     """
@@ -201,7 +201,7 @@ def _stratum(record: dict[str, Any], by: str) -> Stratum:
 def _quotas(population: Counter[Stratum], size: int, rng: np.random.Generator) -> dict[Stratum, int]:
     """Draws per stratum: half accepted, half rejected (more of one if the other has too few), evenly over strata.
 
-    The strata that receive one draw more, if it does not come out even, are chosen at random.
+    If the draws cannot be spread evenly, the strata with one draw more are chosen at random.
     """
     sides = [[s for s in sorted(population) if s[0] is side] for side in (True, False)]
     totals = [sum(population[s] for s in side) for side in sides]
@@ -221,7 +221,7 @@ def write_page(sheet: Path, page: Path, *, title: str = "Rating question-answer 
     by_id: dict[str, dict[str, str]] = {}
     for line, cells in read_csv(sheet, *columns)[1]:
         if not cells["id"] or cells["id"] in by_id:
-            raise InputError(f"{sheet} line {line}: id {cells['id']!r} is empty or was there before")
+            raise InputError(f"{sheet} line {line}: id {cells['id']!r} is empty or repeated")
         by_id[cells["id"]] = {name: cells[name] for name in columns}
     if not by_id:
         raise InputError(f"{sheet}: holds no items")

@@ -27,7 +27,7 @@ LEAST = 0.01
 
 
 def weighted(verdicts: Codes, weights: Floats) -> Codes:
-    """Accept where the `weights` (judges,) of those that accept are half of all or more, as a run decides.
+    """Accept an item if the judges that accept it hold at least half of all `weights` (judges,), as a run decides.
 
     `verdicts` (items, judges) → (items,).
     """
@@ -131,7 +131,7 @@ def render(document: dict[str, Any]) -> str:
 
 
 def _coefficients(table: dict[str, Any]) -> list[str]:
-    """A line for each coefficient of `agreement_table`, and for Cohen's kappa of every two."""
+    """A line for each coefficient of `agreement_table`, and for Cohen's kappa of every two judges."""
     entries = [(words, table[key]) for key, words in agreement.COEFFICIENTS.items()]
     entries += [(f"Cohen's kappa of {' and '.join(pair['judges'])}", pair) for pair in table["cohen_kappa"]]
     return [f"{words}: {agreement.interval_text(entry)}" for words, entry in entries]
@@ -140,11 +140,11 @@ def _coefficients(table: dict[str, Any]) -> list[str]:
 def label_table(source: Path, columns: Sequence[str], *, seed: int = 0) -> dict[str, Any]:
     """For a merged run or a file of records: labels by column, confusion of every two columns, and agreement.
 
-    Raises InputError for fewer than two different columns, and for one that no record has a label in.
+    Raises InputError for fewer than two different columns, and for a column in which no record has a label.
     """
     columns = list(dict.fromkeys(columns))
     if len(columns) < 2:
-        raise InputError(f"--column {columns[0]}: one column", "name two or more that are to be compared")
+        raise InputError(f"--column {columns[0]}: only one column", "name two or more to compare")
     cells = ([record.get(column) for column in columns] for record in records(source))
     rows = [[None if value is None else str(value) for value in row] for row in cells]
     table = pd.DataFrame(rows, columns=columns, dtype=object)
@@ -216,7 +216,7 @@ def audit(
             problem = f"{path}: {shared[0]} is a judge of {panel}, which did the cleaning"
             raise InputError(problem, "audit with other models: a judge agrees with itself")
     sides = {"before": first, "after": second[:, [later_judges.index(name) for name in judges]]}
-    rates: dict[str, dict[str, float]] = {}  # the share of each judge's pairs that fail
+    rates: dict[str, dict[str, float]] = {}  # share of failed pairs of each judge
     intervals: dict[str, Any] = {}
     for side, votes in sides.items():
         failed, judged = (votes == 0).sum(axis=0).tolist(), (votes != MISSING).sum(axis=0).tolist()
@@ -243,7 +243,7 @@ def audit(
 
 
 def _models(source: Path, judges: tuple[str, ...] | None) -> set[str]:
-    """The models behind a source's verdicts; a judge's name where its records do not tell."""
+    """The models that gave a source's verdicts; if a record does not name a judge's model, the judge's name."""
     models: set[str] = set()
     for record in records(source):
         engines = mapping(record, "provenance").get("engine") or {}

@@ -58,14 +58,14 @@ def guard(text: str) -> str:
 
 
 def unguard(cell: str) -> str:
-    """The text that `guard` received."""
+    """The original text of a cell that `guard` made."""
     return cell[1:] if cell.startswith("'") and cell.lstrip("'")[:1] in _FORMULA else cell
 
 
 def csv_bytes(header: Sequence[str], rows: Iterable[Sequence[object]]) -> bytes:
     """A UTF-8 CSV file (RFC 4180), every cell guarded."""
     out = io.StringIO()
-    writer = csv.writer(out, lineterminator="\r\n")  # quotes both characters inside a cell
+    writer = csv.writer(out, lineterminator="\r\n")  # cells that contain \r or \n are quoted
     writer.writerow(header)
     for row in rows:
         writer.writerow(["" if cell is None else guard(str(cell)) for cell in row])
@@ -76,8 +76,8 @@ def read_csv(path: Path, *needed: str) -> tuple[list[str], Iterator[tuple[int, d
     """Header, and rows by column (in lower case) with their line numbers; commas or semicolons, with or without
     a byte order mark.
 
-    Rows are read as they are asked for. Raises InputError: no such file, not UTF-8, no header, a `needed` column
-    is missing, one is there twice (in any case), a row has another length.
+    Rows are read one by one, as the caller iterates. Raises InputError: no such file, not UTF-8, no header, a `needed`
+    column is missing, a column name is repeated (in any case), a row has another length than the header.
     """
     try:
         text = read_bytes(path).decode("utf-8-sig")
@@ -266,7 +266,7 @@ def _rating(path: Path, cells: dict[str, str], where: str) -> Rating:
 
 
 def _is_criterion(name: str, cells: Iterable[str]) -> bool:
-    """Whether a column holds scores; one cell in ten may be none, to be named."""
+    """Whether a column holds scores: nine of ten cells or more are scores. The others are later reported as errors."""
     if name.lower() in _RESERVED:
         return False
     filled = [cell.strip() for cell in cells if cell.strip()]

@@ -23,7 +23,7 @@ from kgqa_hpc.text.plain_text import shell_word
 from kgqa_hpc.text.streams import json_objects
 
 FILES = ("accepted.jsonl", "rejected.jsonl")
-DECISION = "decision"  # the run's own accepted or rejected, beside its judges
+DECISION = "decision"  # name of the run's own decision in a table of judges
 
 
 def records(source: Path, where: str | None = None) -> Iterator[dict[str, Any]]:

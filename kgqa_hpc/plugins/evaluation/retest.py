@@ -1,10 +1,11 @@
 """Judges asked in runs of their own: about rated pairs, and again about pairs that they have judged.
 
-Such a run has the ordinary stages (stages.py), with the judges' part of a configuration. A pair is judged again
-unchanged (test-retest), in another order, or longer; the verdicts that flip show a judge's unreliability or bias, and
-McNemar's exact test (1947) tells a bias in one direction. Order is Zheng et al.'s (2023, "Judging LLM-as-a-judge",
-section 3.3) position: options or documents in another order; without any, the answer's sentences. Length is their
-repetitive attack: the answer said twice, nothing new in it.
+Such a run has the ordinary stages (stages.py) and, of a configuration, only the steps of the judges. A pair is judged
+again unchanged (test-retest), in another order, or longer; the verdicts that flip show a judge's unreliability or bias,
+and McNemar's exact test (1947) tells a bias in one direction. The other order tests position bias (Zheng et al. 2023,
+"Judging LLM-as-a-judge", section 3.3): it reverses options or documents, or without any moves the answer's first
+sentence to the end. The greater length tests verbosity bias by their repetitive attack: the answer is given twice and
+says nothing new.
 """
 
 import heapq
@@ -33,7 +34,7 @@ from kgqa_hpc.text.plain_text import aligned, shell_word
 
 MARK = "~"  # between a record's id and the perturbation
 LISTS = ("options", "documents")
-ANSWERS = ("answer", "answer_with_names")  # the second is what judge_support shows
+ANSWERS = ("answer", "answer_with_names")  # judge_support shows the second
 READING = (
     "same: what flips is the judge's own unreliability. order, longer: a shift whose interval leaves out 0 is a taste "
     "for position or length, p being McNemar's exact test; compare it with the flips of `same`."
@@ -161,9 +162,10 @@ def retest(
 
 
 def _with_sources(run: RunFolder, chosen: Iterable[_Record]) -> Iterator[_Record]:
-    """Records, in a run of kind `records` with the fields of their sources, such as the text that a judge saw.
+    """The records, in a run of kind `records` with the fields of their source records, such as the text a judge saw.
 
-    But without documents of the sources: a judge sees none, and their order stands for the answer's.
+    The sources' `documents` are left out: judges do not see them, and the perturbation `order` would reverse them
+    instead of the answer.
     """
     with AnchorsFile(run.anchors) as anchors:
         for record in chosen:

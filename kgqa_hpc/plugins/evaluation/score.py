@@ -88,7 +88,7 @@ def _read(path: Path) -> dict[str, Row]:
         if not isinstance(row.setdefault("text", row.get("answer")), str):
             raise InputError(f"{location}: no text", 'every line is {"id": …, "text": …}')
         if str(item) in rows:
-            raise InputError(f"{location}: id {str(item)!r} was there before")
+            raise InputError(f"{location}: id {str(item)!r} is repeated")
         rows[str(item)] = row
     return rows
 
@@ -142,7 +142,7 @@ def score(
 
 
 def _metrics(pairs: Pairs) -> tuple[dict[str, Metric], dict[str, str]]:
-    """Metrics that this machine can compute; the others with a reason.
+    """The metrics that this machine can compute, and for each other metric the reason why it cannot.
 
     Raises ExtensionError for a metric of the registry that does not give one number for each pair.
     """
@@ -221,14 +221,14 @@ def _caption_metrics(
     from pycocoevalcap.meteor.meteor import Meteor
     from pycocoevalcap.tokenizer.ptbtokenizer import PTBTokenizer
 
-    # One line each, for the tools' line protocols; `|||` is their separator.
+    # The Java tools read one text per line, with `|||` as separator, so texts must hold neither.
     texts = [" ".join(text.replace("|||", " ").split()) for text in (*predictions, *references)]
     captions: dict[int, Any] = {i: [{"caption": text}] for i, text in enumerate(texts)}
     lines = [words[0] for words in PTBTokenizer().tokenize(captions).values()]
     if len(lines) != len(texts):
         raise OSError(f"the tokenizer gave {len(lines)} of {len(texts)} lines")
     size = len(predictions)
-    process = Meteor()  # of Java; takes seconds to start and ends with the function that holds it
+    process = Meteor()  # a Java process: takes seconds to start, ends when `meteor` is garbage-collected
 
     def chosen(rows: Sequence[int], empty: str) -> tuple[dict[int, list[str]], dict[int, list[str]]]:
         return {i: [lines[size + i] or empty] for i in rows}, {i: [lines[i] or empty] for i in rows}
@@ -246,7 +246,9 @@ _JOINED = "judge the file that --joined writes (configs/judge_predictions.yaml)"
 
 
 class JudgePrediction(Step):
-    """Features `NAME_correctness` and so on, NAME being the step's; an empty prediction has 0 in all, unasked."""
+    """Scores a prediction in five aspects, as features `NAME_correctness` and so on (NAME: the step's). An empty
+    prediction gets 0 in every aspect, without a request.
+    """
 
     name = "judge_prediction"
     default_prompt = "judge_prediction"
@@ -301,7 +303,7 @@ def write_joined(path: Path, rows: Sequence[dict[str, Any]], predictions: Sequen
 def read_judged(source: Path, pairs: Pairs) -> dict[str, Floats]:
     """For each judge of a run its scores by aspect and their mean, (pairs,) each; NaN for a missing score.
 
-    Raises InputError when no record scores one of the pairs, or one was given for another prediction.
+    Raises InputError when no record scores one of the pairs, or a record scores another prediction.
     """
     row_of = {str(line["id"]): row for row, line in enumerate(pairs.rows)}
     by_column: dict[str, Floats] = {}

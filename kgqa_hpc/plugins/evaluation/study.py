@@ -277,8 +277,8 @@ def study_figures(
 ) -> list[Path]:
     """Write boxplot.svg and histograms.svg into `folder`; returns their paths. `scores` maps variant to (n,).
 
-    Scores that are sums of so many `criteria` of 0 or 1 are shown on the whole scale, that no small difference looks
-    large; others over their own range.
+    `criteria`: number of criteria (0 or 1 each) of which a score is the sum. Such scores are drawn on their whole
+    scale, so that a small difference does not look large; other scores over their own range.
     """
     make_folder(folder)
     levels, whole = np.unique(np.concatenate([*scores.values()])), np.arange(criteria + 1.0)

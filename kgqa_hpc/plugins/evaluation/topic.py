@@ -33,7 +33,7 @@ from kgqa_hpc.steps.step import Done, Outcome, Step
 ROUNDS = 100
 TERMS = 8  # terms shown per topic
 BATCH = 32
-TOKENS = 512  # of a text that are read
+TOKENS = 512  # maximum tokens of a text that the embedding model reads
 # Stop words of questions.
 _STOP_WORDS = """
 a about after also among an and any are as at be been between both but by can could do does during
@@ -49,7 +49,7 @@ Progress = Callable[[int, int, str], None]
 
 @dataclass(frozen=True, slots=True)
 class Topics:
-    """`labels` (n,) of each text; for each topic its size and its strongest terms.
+    """The result of clustering: `labels` (n,), the topic of each text; for each topic its size and its strongest terms.
 
     `effective` is the exponential of the entropy of the sizes: the number of equally large topics with that entropy.
     """
@@ -73,7 +73,7 @@ def tf_idf(texts: Sequence[str], *, min_texts: int = 2) -> tuple[Any, list[str]]
     from scipy.sparse import csr_matrix
 
     numbers: dict[str, int] = {}
-    ends, codes = [0], array("q")  # eight bytes per word: there may be a hundred million
+    ends, codes = [0], array("q")  # an array, because there may be a hundred million words
     for text in texts:
         chosen = (word for word in words(text) if word not in STOP_WORDS and not word.isdigit())
         codes.extend(numbers.setdefault(word, len(numbers)) for word in chosen)

@@ -38,13 +38,14 @@ def _of_items(condition: lang.Condition | None) -> lang.Condition | None:
 
 def _set(name: lang.Word, value: Any) -> lang.Command:
     for item in value if isinstance(value, list) else ():
-        lang.item_bytes(item)  # raises ScriptError for one that is too large
+        lang.item_bytes(item)  # raises ScriptError for an item that is too large
     return lang.Command("set", (name, str(value) if isinstance(value, str) else value))
 
 
 def _whole(digits: Token, largest: int, message: str) -> int:
     """A whole number from 1 to `largest`. Raises ScriptError `limit` with the message."""
-    # Beyond eighteen digits all numbers are alike, and int() of a long text is slow.
+    # Any number of more than 18 digits counts as 10**18: larger ones make no difference, and int() of a long text is
+    # slow.
     value = int(digits) if len(digits) <= 18 else _HUGE
     if not 1 <= value <= largest:
         raise ScriptError("limit", message)
@@ -63,9 +64,9 @@ def _string(at: lang.Place, token: Token) -> str:
         return str(token)
     text = _ESCAPE.sub(lambda m: chr(int(m[2], 16)) if m[2] else _PLAIN.get(m[1], m[1]), token[1:-1])
     try:
-        return text.encode("utf-16", "surrogatepass").decode("utf-16")  # joins the halves of a character
+        return text.encode("utf-16", "surrogatepass").decode("utf-16")  # joins surrogate pairs
     except UnicodeDecodeError:
-        message = "a \\u escape in this string is half of a character"
+        message = "a \\u escape in this string is half of a surrogate pair"
         raise ScriptError("syntax", message, at) from None
 
 
@@ -115,7 +116,7 @@ def _regex(at: lang.Place, token: Token) -> str:
 def _call(at: lang.Place, function: Token, argument: lang.Expression) -> lang.Expression:
     if function.lower() not in FUNCTIONS:
         guess = lang.nearest(str(function), (name.upper() for name in FUNCTIONS))
-        message = f"no function {function[:40]!r}: {', '.join(FUNCTIONS)}"
+        message = f"no function {function[:40]!r}; there are {', '.join(FUNCTIONS)}"
         raise ScriptError("syntax", message, at, guess)
     return lang.Expression("call", (function.lower(), argument))
 
@@ -132,7 +133,7 @@ def _template(at: lang.Place, token: Token) -> lang.Expression:
         elif piece[0] in ("{{", "}}"):
             pieces[-1] += piece[0][0]
         else:
-            message = f"a {piece[0]} alone: write {piece[0] * 2}, or {{field}}"
+            message = f"a single {piece[0]}: write {piece[0] * 2} for a brace, or {{field}}"
             raise ScriptError("syntax", message, at)
     pieces[-1] += text[end:]
     return lang.Expression("template", tuple(pieces))
@@ -197,7 +198,7 @@ _PLACED: dict[str, Callable[..., Any]] = {
 
 @dataclass(frozen=True)
 class Builder:
-    """Makes statements of the parse tree of a text; `problems` takes the first error of each faulty command.
+    """Converts the parse tree of a text to statements; `problems` takes the first error of each faulty command.
 
     `position_of` gives the position of an offset in the text.
     """

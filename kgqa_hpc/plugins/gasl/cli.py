@@ -30,7 +30,7 @@ gasl = typer.Typer(
 
 ScriptFile = Annotated[Path, typer.Argument(metavar="SCRIPT", help="A graph script or a plan in JSON.")]
 MaybePath = Path | None
-_MOST_PRINTED = 1000  # characters of a variable
+_MOST_PRINTED = 1000  # maximum characters printed of a variable
 
 
 @gasl.command()
@@ -171,7 +171,7 @@ class Answers:
             key = prompt.key if prompt.key in entry else _EVERY_OTHER
             if key not in entry:
                 description = f"{instruction[:100]!r}, item {prompt.key[:100]!r}"
-                raise ScriptError("model", f"the file of answers has none for {description}")
+                raise ScriptError("model", f"the file of answers has no answer for {description}")
             answers.append(entry[key])
         return answers
 
@@ -189,7 +189,7 @@ _TASK = {
 
 @contextmanager
 def asking(path: Path) -> Iterator[Model]:
-    """An `ask` for the engine that a YAML file configures: the keys of a configuration's `engine:` section,
+    """The function `ask` for the engine that a YAML file configures: the keys of a configuration's `engine:` section,
     or a whole configuration. The engine is closed at the end.
 
     Raises ConfigError, or EngineConfigError when it cannot start.
@@ -213,7 +213,7 @@ def asking(path: Path) -> Iterator[Model]:
     engine, redact = ENGINES.get(settings.kind)(settings), Redactor(settings.secret_names)
 
     def ask(prompts: Sequence[Prompt]) -> Sequence[Any]:
-        """One answer for each prompt; None where it fails or does not parse."""
+        """One answer for each prompt; None if the request fails or its answer does not parse."""
         members = [ANSWER_FIELDS[prompt.verb] for prompt in prompts]
         requests = [_request(str(k), prompt, members[k]) for k, prompt in enumerate(prompts)]
         answers: list[Any] = [None] * len(prompts)
@@ -233,7 +233,7 @@ def asking(path: Path) -> Iterator[Model]:
 
 
 def _request(request_id: str, prompt: Prompt, member: str) -> Request:
-    """The request for an answer as JSON in one member, a text."""
+    """The request for an answer as a JSON object with one text member."""
     from kgqa_hpc.engines.engine import Request
 
     properties = {member: {"type": "string"}}

@@ -55,7 +55,7 @@ def join(
     left_items, right_items = world.items(ref), world.items(with_ref)
     if not left_items or not right_items:
         return Outcome([])
-    # The join fields of both lists, swapped if they only exist that way round
+    # The join fields of both lists, swapped if the lists have them in the other order only.
     f, g = field, with_field or field
     try:
         lang.check_field(left_items, f)
@@ -187,16 +187,16 @@ def declare(world: World, word: lang.Word, kind: str, description: str | None) -
 def update(
     world: World, word: lang.Word, ref: lang.Ref, operation: str | None, condition: lang.Condition | None
 ) -> Outcome:
-    """Change a variable by another of its kind: replace, filter, append, merge, or remove the other's items."""
+    """Change a variable by the items of another variable of its kind: replace, filter, append, merge or delete."""
     name, operand = word.text, world.value(ref)
     kind = lang.kind_of(operand)
     if kind == "VALUE":
         raise ScriptError("type", f"{ref.text[:100]} is a VALUE: UPDATE takes LIST, DICT or COUNTER")
     before = world.variables.get(name, EMPTY[kind])
     if lang.kind_of(before) != kind:
-        raise ScriptError("type", f"{name} is a {lang.kind_of(before)}, {ref.text[:100]} a {kind}")
+        raise ScriptError("type", f"{name} is a {lang.kind_of(before)}, but {ref.text[:100]} is a {kind}")
     if kind == "COUNTER" and (condition is not None or operation in ("FILTER", "DELETE")):
-        message = f"UPDATE of a COUNTER: no WHERE, and not {(operation or 'replace').lower()}"
+        message = f"UPDATE of a COUNTER takes no WHERE and no {(operation or 'replace').lower()}"
         raise ScriptError("type", message)
     replaces = operation in (None, "REPLACE", "FILTER")
     if kind == "COUNTER":

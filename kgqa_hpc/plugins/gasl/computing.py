@@ -36,7 +36,7 @@ def add_field(world: World, ref: lang.Ref, name: lang.Word | str, expression: la
             column = world.column(operand)
             columns[operand] = [world.single(operand)] * len(items) if column is None else column
             if len(columns[operand]) != len(items):
-                message = f"${operand.text[:100]} has {len(columns[operand]):,} items for {len(items):,}"
+                message = f"${operand.text[:100]} has {len(columns[operand]):,} items, not {len(items):,}"
                 raise ScriptError("type", message)
     rows = ({ref: column[k] for ref, column in columns.items()} for k in range(len(items)))
     values = [_computed(expression, item, row) for item, row in zip(items, rows, strict=True)]
@@ -64,10 +64,10 @@ _ARITHMETIC: dict[str, Callable[[Any, Any], Any]] = {
 def _computed(expression: lang.Expression, item: lang.Item, variables: Mapping[lang.Ref, Any]) -> Any:
     """The value of an expression for an item and the values of `$name`s. Raises ScriptError `type` or `limit`.
 
-    None as a whole where a field is missing, after a division by zero, and beyond 1e308.
+    The whole value is None if a field is missing, after a division by zero, and for a number beyond 1e308.
     """
     operation, operands = expression
-    match operation:  # a match of the whole tuple takes twice the time
+    match operation:  # matching the tuple (operation, operands) takes twice the time
         case "number":
             return operands[0]
         case "field":
@@ -121,7 +121,7 @@ def _noun(value: Any) -> str:
     return "boolean" if isinstance(value, bool) else nouns[lang.kind_of(value)]
 
 
-# Number of prompts in a call, unless the script gives it.
+# Default number of prompts per call of the model.
 BATCH = 1000
 
 
@@ -158,7 +158,7 @@ def count(
     by: lang.Field | None,
     unique: str | None,
 ) -> Outcome:
-    """The number of items: in all, by value of a field, or of a field's values by another field."""
+    """The number of items, per value of `by` or else of `field` if given; `unique` counts different items or values."""
     if isinstance(source, lang.Found):
         for name in filter(None, (field, by)):
             finding.check_found_field(source.kind, name, world.graph)
@@ -192,7 +192,7 @@ def _counted(
 
 
 def aggregate(world: World, ref: lang.Ref, by: lang.Field, op: str, of: lang.Field | None) -> Outcome:
-    """COUNT, SUM, AVG, MIN or MAX of a field, for each value of another or of the field itself."""
+    """COUNT, SUM, AVG, MIN or MAX of the field `of` for each value of `by`; without `of`, of the field `by` itself."""
     items = world.items(ref)
     finding.checked(world, items, None, by, of)
     return _aggregated(items, by, op, of)
@@ -255,7 +255,7 @@ def iterate(world: World, ref: lang.Ref, size: int, body: lang.Command) -> Outco
     return Outcome(values, sum(outcome.skipped for outcome in outcomes))
 
 
-SHOWN = 10  # items of a variable, unless the script says otherwise
+SHOWN = 10  # default number of items of a variable in the output
 
 
 def check(world: World, verb: str, ref: lang.Ref, test: tuple[Any, ...]) -> Outcome:
@@ -278,7 +278,7 @@ def check(world: World, verb: str, ref: lang.Ref, test: tuple[Any, ...]) -> Outc
             case "empty", is_wanted:  # null, 0 and collections without members are empty; false is not
                 is_met = (not value and value is not False) == is_wanted
     if not is_met and verb == "ASSERT":
-        raise ScriptError("assert", f"{ref.text[:100]} is not as asserted")
+        raise ScriptError("assert", f"{ref.text[:100]} does not fulfil the assertion")
     return Outcome(stores=False, partial=not is_met)
 
 

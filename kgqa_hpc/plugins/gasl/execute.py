@@ -50,17 +50,17 @@ class State:
         """Raises ValueError when the document is not a state of this format."""
         if document.get("format") != FORMAT:
             raise ValueError(f"format is {document.get('format')!r}, not {FORMAT}")
-        members = {"work": 0, **document}  # missing in files of earlier versions
+        members = {"work": 0, **document}  # files of earlier versions have no `work`
         for name, blank in vars(cls("", "")).items():
             if type(members.get(name)) is not type(blank) or (name == "work" and members[name] < 0):
-                raise ValueError(f"`{name}` is missing or not what it must be")
+                raise ValueError(f"`{name}` is missing or has a wrong type or value")
         return cls(**{name: members[name] for name in vars(cls("", ""))})
 
 
 def load_state(path: Path, script: str, graph: str) -> State:
     """Read the state from a file; a new state if the file is missing.
 
-    Raises InputError when it is of another script or graph, or no state at all.
+    Raises InputError when the file holds the state of another script or graph, or no state at all.
     """
     try:
         state = State.from_dict(json.loads(read_bytes(path)))

@@ -26,7 +26,7 @@ _ORDERS: dict[str, Callable[[Any, Any], bool]] = {
 
 
 class Reading(NamedTuple):
-    """The possible readings of a value that others are compared with."""
+    """The readings of a value in a comparison: as text, and as number or boolean where possible."""
 
     text: str
     number: int | float | None = None
@@ -105,7 +105,7 @@ def _test(comparison: lang.Comparison, world: World) -> Test:
 
 
 def compare(op: str, expected: Reading) -> Test:
-    """A CMP against a value; a missing value (None) fits nothing."""
+    """The test of a comparison operator against a value; a missing value (None) fits nothing."""
     equals = one_of([expected])
     if op == "=":
         return equals
@@ -122,7 +122,7 @@ def compare(op: str, expected: Reading) -> Test:
 
 
 def one_of(readings: Iterable[Reading]) -> Test:
-    """Equal to one of the values, however many they are."""
+    """The test whether a value equals one of the readings; its time does not depend on their number."""
     candidates = list(readings)
     texts = {candidate.text for candidate in candidates}
     numbers = {candidate.number for candidate in candidates if candidate.number is not None}

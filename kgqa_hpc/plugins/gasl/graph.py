@@ -26,7 +26,7 @@ from kgqa_hpc.text.streams import TextStream
 Item = dict[str, Any]
 # Of all nodes' edges, sorted: the start of each node's part, then the other end and the position of each edge.
 Rows = tuple[np.ndarray, np.ndarray, np.ndarray]
-# Another node and the positions of the edges that lead there.
+# A step of a search: the next node, and the positions of all edges that lead there.
 Step = tuple[int, list[int]]
 
 
@@ -276,7 +276,7 @@ def _typed(cells: pa.Array) -> pa.Array | list[Any]:
         matches = pc.match_substring_regex(column, INTEGER)
         if column.null_count < len(column) and pc.all(matches, skip_nulls=True).as_py():
             numbers = [None if cell is None else number(cell) for cell in column.to_pylist()]
-            if numbers.count(None) == column.null_count:  # none beyond 1e308
+            if numbers.count(None) == column.null_count:  # no number is beyond 1e308
                 return numbers
     return column
 

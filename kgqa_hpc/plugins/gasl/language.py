@@ -17,14 +17,14 @@ import orjson
 from kgqa_hpc.errors import ScriptError
 
 MAX_NESTING = 50
-ANY_TYPE = "any"  # every type, in FOLLOW
+ANY_TYPE = "any"  # in FOLLOW: edges of every type
 
 Direction = Literal["out", "in", "both"]
 End = Literal["item", "source", "target"]
 
 
 class Place(NamedTuple):
-    """A line and a column in characters, both from 1."""
+    """A position in a script: line and column in characters, both from 1."""
 
     line: int
     column: int
@@ -55,8 +55,8 @@ class Ref(NamedTuple):
 
 
 class Comparison(NamedTuple):
-    """One field against values, texts or `$name`s. `op` is a CMP, contains, matches, in, in_variable, is_null or
-    is_not_null.
+    """A comparison of one field with values (texts or `$name`s). `op` is a CMP (=, <, …), contains, matches, in,
+    in_variable, is_null or is_not_null.
     """
 
     field: Field
@@ -105,7 +105,7 @@ class Expression(NamedTuple):
 
 
 class Found(NamedTuple):
-    """FIND and PATH; `kind` is nodes, edges or paths."""
+    """A search, from FIND or PATH; `kind` is nodes, edges or paths."""
 
     kind: str
     condition: Condition | None
@@ -196,7 +196,7 @@ Item = Mapping[str, Any]
 LARGEST = 1e308
 MAX_ITEM_BYTES = 64 * 1024
 TOO_LARGE = "an item of more than 64 KiB: keep fewer fields with SELECT, or COUNT … BY instead of GROUP … BY"
-# Number of levels that every JSON encoder can write.
+# Maximum levels of a nested value, which every JSON encoder can write.
 MAX_LEVELS = 200
 
 ALIASES = {
@@ -275,7 +275,7 @@ def given(item: Any, field: Field | str) -> Any:
 
 
 def flat(item: Item) -> Item:
-    """The item with its properties as top-level fields, as far as it has no fields of their names."""
+    """The item with its properties as top-level fields; its own fields of the same names take precedence."""
     if not isinstance(properties := item.get("properties"), dict):
         return item
     return {**properties, **{name: member for name, member in item.items() if name != "properties"}}

@@ -37,7 +37,8 @@ _STRING = re.compile(r""""(?:[^"\\\n]|\\[^\n])*"|'(?:[^'\\\n]|\\[^\n])*'""")
 _PREFIX = re.compile(r"(TRY|CATCH|FINALLY|ON)(?![A-Za-z0-9_])", re.IGNORECASE)
 _KEYWORD = re.compile(r'"([A-Z_]+)"')
 _NAMED = {"STATUS": ("SUCCESS", "ERROR", "EMPTY", "PARTIAL"), "DIR": ("OUT", "IN", "BOTH")}
-# A keyword must not be followed by further letters of a word.
+# Keywords that could begin a value (first set) or a field path (second set): characters that continue a value or a path
+# must not follow them.
 _BESIDE_WORD = {"PLAN", "TRUE", "FALSE", "NULL"}
 _BESIDE_PATH = {"NOT", "SOURCE_FILTER", "TARGET_FILTER", "FIND"}
 _PATH_GOES_ON = r"[A-Za-z0-9_]|\.[A-Za-z0-9_]"
@@ -96,9 +97,9 @@ def _end(text: str) -> Place:
 
 
 def _whole(text: str) -> str:
-    """The text. Raises ValueError for a lone half of a character, which JSON can escape and no file can store."""
+    """The text. Raises ValueError for a lone surrogate, which JSON can escape and no UTF-8 file can store."""
     if any("\ud800" <= letter <= "\udfff" for letter in text):
-        raise ValueError("has a \\u escape that is half of a character")
+        raise ValueError("has a \\u escape that is half of a surrogate pair")
     return text
 
 
@@ -112,7 +113,7 @@ class _Config(BaseModel):
 
 
 class _Plan(BaseModel):
-    """A plan in JSON; other members than these mean nothing."""
+    """A plan in JSON; other members are ignored."""
 
     commands: list[_Command]
     plan_id: _Text | None = None
@@ -175,10 +176,10 @@ def _keywords(parser: InteractiveParser) -> list[str]:
 
 @dataclass
 class _Reading:
-    """One pass over the text of a script. Afterwards `tree` is its parse tree, None when it has no whole one.
+    """One pass over the text of a script. Afterwards `tree` is its parse tree, or None if the text ended early.
 
-    `joins`: the offsets at which a backslash and a line end were removed; `starts`: those of the lines. `settings`:
-    plan_id, stop_on_error and continue_on_empty of a plan, or those of a script.
+    `joins`: the offsets at which a backslash and a line end were removed; `starts`: the offsets at which lines begin.
+    `settings`: plan_id, stop_on_error and continue_on_empty of a plan, or those of a script.
     """
 
     text: str

@@ -24,8 +24,8 @@ from kgqa_hpc.steps.step import Ask, Done, Outcome, Reject, Step
 from kgqa_hpc.text.plain_text import clean_text
 
 ROUNDS = 10
-# Limits of all scripts of an item together, which each turn runs again (a millisecond, as parsing them is); at most
-# two seconds on one core (tests/plugins/gasl/test_plan.py).
+# Limits of all scripts of an item together. Each turn parses and runs them again: about a millisecond each, and at
+# these limits at most two seconds on one core (tests/plugins/gasl/test_plan.py).
 BOUNDS = Bounds(work=200_000, bytes=1024**2)
 SHOWN = 1500  # largest number of characters of a result in the prompt
 
@@ -46,7 +46,7 @@ class PlanScript(Step):
     turns = ROUNDS
     columns = (
         Column("script", "string", "The script whose execution gave the answer."),
-        Column("rounds", "int64", "Turns the plan took."),
+        Column("rounds", "int64", "Number of turns of the plan."),
     )
 
     def variables(self, item: Item) -> dict[str, Any]:

@@ -1,7 +1,7 @@
 """Kind script: questions whose answers are results of graph scripts (docs/guide/gasl.md), each filled in with a node.
 
-The question carries its script; its answer is the variable `answer` after the script ran on the whole named graph.
-A number is a property of a release of the graph, so the question names source and version.
+The question carries its script; its answer is the variable `answer` after the script ran on the whole named graph. An
+answer that is a number depends on the release of the graph, so its question names source and version.
 
 A script whose every command has a direct translation is also given as SPARQL: walks from one node. Translated are
 FIND nodes WITH id, GRAPHWALK of depth 1, UPDATE with a filter on id or type, and COUNT or SELECT of names at the
@@ -33,7 +33,7 @@ _Pattern = Callable[[str], list[str]]
 class ScriptTemplate(Settings):
     """A script and the description of its result."""
 
-    name: str = Field(description="Name, for counts.")
+    name: str = Field(description="Name of the template, by which items are counted.")
     script: str = Field(max_length=20_000, description="The script; <entity> stands for the drawn node's id.")
     asks: str = Field(max_length=1000, description="Description of the variable `answer` for the model.")
     entity: str = Field(description="Type of the nodes that replace <entity>.")
@@ -91,7 +91,7 @@ class ScriptAnchors(AnchorKind):
         release = {"release": f"{title}, version {version}"} if title and version else {}
 
         def questions(template: ScriptTemplate) -> Iterator[Anchor]:
-            """The template with each node of its type in seeded order, where the script gives an answer."""
+            """The anchors of a template: its nodes, in seeded order, for which the script gives an answer."""
             nodes = map(source.graph.node, range(source.graph.num_nodes))
             fitting = (node for node in nodes if node.type == template.entity and node.name not in shared)
             for node in sorted(fitting, key=lambda node: family.place(seed, f"{template.name}/{node.id}")):
@@ -158,7 +158,7 @@ def _parsed(template: ScriptTemplate, node: str) -> tuple[str, lang.Script]:
     except ScriptError as problem:
         position = f" line {problem.place[0]}" if problem.place else ""
         text = f"anchors.scripts {template.name}{position}: {problem}"
-        raise ConfigError(text, "kgqa gasl check") from None
+        raise ConfigError(text, "test it with: kgqa gasl check") from None
 
 
 def answers_of(value: Any) -> list[str]:

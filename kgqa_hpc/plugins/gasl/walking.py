@@ -101,7 +101,7 @@ _OPPOSITE = {"out": "in", "in": "out", "both": "both"}
 
 
 def nodes_of(ref: Ref, world: World) -> tuple[dict[int, Item], int]:
-    """The nodes of a variable, position to item in its order, and how many items are no nodes."""
+    """The items of a variable that are nodes of the graph, by position, in its order; and the number of other items."""
     nodes: dict[int, Item] = {}
     skipped = 0
     for item in world.items(ref):
@@ -168,7 +168,7 @@ def subgraph(world: World, ref: Ref, radius: int, include: Words) -> Outcome:
     return Outcome({**parts, "edges": (graph.edges[edge] for edge in sorted(edges))}, skipped)
 
 
-# A label and a type of a node in a pattern, each if there is one.
+# Label and type of a node in a pattern; None if it has none.
 PatternNode = tuple[Word | None, Word | None]
 
 

@@ -12,8 +12,8 @@ from kgqa_hpc.plugins.gasl.graph import Graph
 MAX_ITEMS = 100_000
 MAX_LOOKS = 5_000_000
 
-_ITEM_BYTES = 256  # bytes of JSON that count as another item
-_ERROR_WORK = 1000  # work limit of the search for the nearest name
+_ITEM_BYTES = 256  # bytes of JSON that count as one more item of work
+_ERROR_WORK = 1000  # work that a failed command adds, for its search of the nearest name
 
 _UNNAMED = ("result", "category", "value")
 # The value of a variable that has only been declared, by its kind.
@@ -33,7 +33,7 @@ OWN_SCRIPT = Bounds()  # limits of a user's own script
 
 @dataclass(frozen=True)
 class Prompt:
-    """One question. `verb` is PROCESS, CLASSIFY or GENERATE, `instruction` the script's text about it.
+    """One prompt for the model. `verb` is PROCESS, CLASSIFY or GENERATE, `instruction` the script's text about it.
 
     `key` is the item's id or its place in the list, `content` the item, for GENERATE the whole variable.
     `kind` is the word after GENERATE.
@@ -53,13 +53,13 @@ Model = Callable[[Sequence[Prompt]], Sequence[Any]]
 
 
 def nobody(prompts: Sequence[Prompt]) -> Sequence[Any]:
-    """The function without a model: raises ScriptError `model`."""
+    """The model of a script that has none: raises ScriptError `model`."""
     raise ScriptError("model", "no model and no answers were given: --engine FILE or --answers FILE")
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """The result of a command. `value` is its result (an iterable of items becomes a LIST), None for none.
+    """The result of a command. `value` is its value (an iterable of items becomes a LIST), or None.
 
     `skipped` counts items left out, `partial` says that something is missing, `empty` that there was nothing
     to compute from; `notes` go into the step as they are.
@@ -100,7 +100,7 @@ class World:
         """
         answers = list(self.ask(prompts))
         if len(answers) != len(prompts):
-            raise ScriptError("model", f"{len(answers)} answers for {len(prompts)} prompts")
+            raise ScriptError("model", f"the model gave {len(answers)} answers to {len(prompts)} prompts")
         return [None if lang.is_deeper(answer, lang.MAX_NESTING) else answer for answer in answers]
 
     def spend(self, work: int) -> None:
@@ -132,7 +132,7 @@ class World:
         return items
 
     def column(self, ref: lang.Ref) -> list[Any] | None:
-        """The values of `$name` at the items of a LIST, None for a missing one; None for no LIST at all."""
+        """The values of `$name` for the items of a LIST, with None for a missing value; None if `$name` is no LIST."""
         value, path = self._followed(ref)
         if not isinstance(value, list):
             return None
@@ -208,7 +208,7 @@ class World:
                     truncated |= is_cut
                 elif isinstance(part, list):
                     for entry in part:
-                        lang.item_bytes(entry)  # raises ScriptError for one that is too large
+                        lang.item_bytes(entry)  # raises ScriptError for an item that is too large
                     value[key] = part[:MAX_ITEMS]
                     truncated |= len(part) > MAX_ITEMS
         elif value is not None and not isinstance(value, str | int | float | bool):

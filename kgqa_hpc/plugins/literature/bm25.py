@@ -47,12 +47,12 @@ ATTEMPTS = 10
 
 # Distinct terms of a query that are used; a longer query is cut to its first terms.
 MAX_TERMS = 512
-# Documents that are scored exactly for one query before the rest is taken as ranked by the shards.
+# Maximum number of documents scored exactly for one query; all others, with lower bounds, are then ignored.
 MAX_CANDIDATES = 20_000
-# Scores are sums of a few logarithms: beyond this digit they depend on the order of adding.
+# Decimal places of a score: further digits depend on the order in which its terms are added.
 DIGITS = 6
 _STEP = 10.0**-DIGITS
-# tantivy adds in single precision.
+# Allowance for rounding errors: tantivy adds scores in single precision.
 _ROUNDING = 1 + 1e-5
 
 
@@ -106,7 +106,7 @@ def read_manifest(folder: Path) -> dict[str, Any]:
 
 
 def verify(folder: Path, manifest: dict[str, Any], every_byte: bool | None = None) -> None:
-    """Check the files against the manifest: names and sizes always, every byte when small or when asked for.
+    """Check the files against the manifest: names and sizes always, checksums if `every_byte` (None: if small).
 
     Raises CorruptFile with the name of the file.
     """
@@ -137,7 +137,7 @@ class Hit:
 
 
 class Shard:
-    """An index as it is now, for searching. `documents` is their number."""
+    """One shard of an index, open for searching in its present state. `documents`: number of its documents."""
 
     def __init__(self, index: tantivy.Index) -> None:
         index.reload()
@@ -190,8 +190,9 @@ class Shard:
 class Bm25Index:
     """A finished index, open for searching. Safe to share between processes: nothing is written.
 
-    `parameters` are those of terms and scores, `fingerprint` that of documents and parameters.
-    `every_byte`: verify all of it now; None: when it is small. Raises InputError, CorruptFile, NewerFormat.
+    `parameters`: parameters of terms and scores; `fingerprint`: digest of documents and parameters.
+    `every_byte`: whether to verify all checksums now; None: only those of a small index. Raises InputError,
+    CorruptFile, NewerFormat.
     """
 
     def __init__(self, folder: Path, every_byte: bool | None = None) -> None:
@@ -227,7 +228,7 @@ class Bm25Index:
             document = load_document(*orjson.loads(self._shards[number].stored(address)))
             words = self._analyzer.analyze(document.searchable)
             counts = sorted(Counter(word for word in words if word in weights).items())
-            damping = K1 * (1 - B + B * len(words) / self._average)  # of a term's frequency, by the length
+            damping = K1 * (1 - B + B * len(words) / self._average)  # saturation of a term's frequency
             exact = (weights[word] * (n * (K1 + 1) / (n + damping)) for word, n in counts)
             score = round(sum(exact), DIGITS)
             if len(best) < k or (-score, document.id) < best[-1][:2]:

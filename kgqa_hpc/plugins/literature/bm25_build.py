@@ -51,9 +51,9 @@ Job = tuple[Callable[..., None], tuple[Any, ...], Path]
 def build_index(
     target: Path, documents: list[Path], *, shards: int, stem: bool, workers: int, progress: StageProgress
 ) -> dict[str, Any]:
-    """The manifest of the finished index at `target`; one that is there already is verified and kept.
+    """Build the index at `target`; return its manifest. A finished index of the same inputs is verified and kept.
 
-    Raises InputError (DocumentFormatError: a file; another index or other files are in the way), StoreError.
+    Raises InputError (DocumentFormatError for a document file; another index or other files at `target`), StoreError.
     """
     if not 1 <= shards <= MAX_SHARDS:
         raise InputError(f"--shards {shards}: must be between 1 and {MAX_SHARDS}")
@@ -167,7 +167,7 @@ def write_part(source: Path, target: Path, shards: int) -> None:
                 abstracts = [astuple(abstract) for abstract in document.others]
                 content = [document.title, document.text, document.retracted, abstracts]
             line = orjson.dumps([name, version, content], option=orjson.OPT_APPEND_NEWLINE)
-            # The same shard on every machine, whatever else is indexed.
+            # The id alone determines the shard, on every machine and among any documents.
             shard = int.from_bytes(hashlib.blake2b(name.encode(), digest_size=8).digest()) % shards
             outputs[shard].write(line)
             size += len(line)
@@ -241,7 +241,7 @@ def _summary(parts: list[Path], folders: list[Path]) -> dict[str, Any]:
 
 
 def write_manifest(folder: Path, content: dict[str, Any]) -> None:
-    """Describe every file of the finished shards. Raises DiskFull."""
+    """Write the manifest, with size and checksum of every file of the finished shards. Raises DiskFull."""
     paths = filter(Path.is_file, sorted((folder / "shards").rglob("*")))
     files = {str(path.relative_to(folder)): _described(path) for path in paths}
     header = {"format": "kgqa-index", "version": bm25.VERSION}
@@ -269,10 +269,10 @@ PUBMED = 38_000_000
 
 
 def summary(index: str, content: dict[str, Any]) -> dict[str, Any]:
-    """The JSON output of `kgqa index build --json`: with the CPU hours and bytes for PUBMED documents like these.
+    """The JSON output of `kgqa index build --json`, with a projection: CPU hours and bytes for PUBMED such documents.
 
-    The projection is linear in the number of documents, as was measured up to a million (tools/bench_index.py);
-    empty for an index without documents.
+    The projection is linear in the number of documents, as measured up to a million (tools/bench_index.py); it is empty
+    for an index without documents.
     """
     keys, projection = ("fingerprint", "parameters", "counts", "cost"), {}
     if indexed := content["counts"]["documents"]:
@@ -300,7 +300,7 @@ def render(facts: dict[str, Any]) -> str:
     if line:
         rows.append(
             f"projection {line['documents']:,} documents: {line['reading_cpu_hours']:.2f} + "
-            f"{line['indexing_cpu_hours']:.2f} CPU hours · {_sizes(line)} (by line)"
+            f"{line['indexing_cpu_hours']:.2f} CPU hours · {_sizes(line)} (linear projection)"
         )
     return "\n".join(rows)
 

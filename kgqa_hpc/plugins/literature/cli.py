@@ -27,7 +27,7 @@ Index = Annotated[Path, typer.Argument(metavar="INDEX", help="The folder of the 
 def index_build(
     index: Index,
     documents: Documents,
-    shards: Annotated[int, typer.Option(min=1, help="Parts of the index.")] = 4,
+    shards: Annotated[int, typer.Option(min=1, help="Number of shards.")] = 4,
     stem: Annotated[bool, typer.Option("--stem", help="Stem English words.")] = False,
     workers: Annotated[int | None, typer.Option(min=1, help="Processes; default: cores, at most 8.")] = None,
     as_json: AsJson = False,
@@ -38,7 +38,7 @@ def index_build(
     from kgqa_hpc.threads import usable_cores
 
     with stage_progress() as progress:
-        number = workers or min(8, usable_cores())  # each holds up to 256 MB
+        number = workers or min(8, usable_cores())  # a process holds up to 256 MB
         content = build_index(index, documents, shards=shards, stem=stem, workers=number, progress=progress)
     counts = summary(str(index), content)
     print_result(counts, render(counts), as_json)

@@ -49,7 +49,7 @@ class IndexSettings(EngineSettings):
     kind: Literal["index"] = "index"
     path: str | None = Field(None, description="The folder of the index.")
     url: str | None = Field(None, description="Address of an OpenSearch service.")
-    name: str | None = Field(None, description="Index in the OpenSearch service.")
+    name: str | None = Field(None, description="Name of the index in the OpenSearch service.")
 
     def contents(self) -> dict[str, str]:
         """The fingerprint of the index: documents and parameters. Raises InputError without an index."""
@@ -97,7 +97,7 @@ class IndexEngine:
         for request in mailbox:
             schema = request.schema or {}
             if not (fields := _fields(schema)):
-                text = "the index answers nothing but queries"
+                text = "engine index answers only requests for documents"
                 yield Response(request.id, "", "error", error=text)
                 continue
             limit = int(schema["properties"]["documents"]["maxItems"])
@@ -113,7 +113,7 @@ class IndexEngine:
 
 
 def _fields(schema: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The fields that the schema wants of each document; empty when it asks for no documents."""
+    """The fields of each document that the schema requests; empty when it requests no documents."""
     documents = (schema.get("properties") or {}).get("documents") or {}
     fields: Mapping[str, Any] = (documents.get("items") or {}).get("properties") or {}
     return fields
@@ -123,8 +123,8 @@ def _fields(schema: Mapping[str, Any]) -> Mapping[str, Any]:
 CREDENTIALS = "KGQA_OPENSEARCH_AUTH"
 SEARCHED = ["title", "text"]
 ATTEMPTS = 4
-LONGEST_ANSWER = 600.0  # s for the whole answer
-LARGEST_REPLY = 64 << 20  # bytes
+LONGEST_ANSWER = 600.0  # seconds for the whole answer
+LARGEST_REPLY = 64 << 20  # bytes of an answer
 # HTTP codes to retry: 429, and errors of a proxy or of a node that is starting.
 _PASSING = {429, 502, 503, 504}
 
@@ -132,7 +132,7 @@ _PASSING = {429, 502, 503, 504}
 class OpenSearchIndex:
     """The index `name` of the service at `url`, whose documents have the fields `title` and `text`.
 
-    It is used as a `Bm25Index`. `pause`: seconds before the second attempt, doubled for each further attempt.
+    It has the interface of `Bm25Index`. `pause`: seconds before the second attempt, doubled for each further attempt.
     Raises InputError if the service refuses a request, StoreError if it does not answer.
     """
 

@@ -6,12 +6,12 @@ stats/abstracts.json: read = usable (drawn or not) + without text + retracted + 
 
 One item gives many records: up to ten pairs for each protein, each with its organism scope. Checks without a model
 reject single records, not the item: a protein that does not occur in the text, a question that mentions its source, a
-repeated question. A pair whose scope names an organism keeps it; one that holds for All, or Not sure, is given the
+repeated question. A pair whose scope names an organism keeps it; a pair with the scope All or Not sure gets the
 document's main organism. Pairs without an organism are left out and counted.
 
 The mapping is offline, against a file that the user has, and adds accession, sequence, taxonomy and functional classes.
-A name that is ambiguous, known of other organisms only, withdrawn or missing rejects the record under that class; the
-first hit is never taken (QAProt, which takes it).
+A record whose name is ambiguous, known of other organisms only, withdrawn or missing is rejected with this outcome as
+reason; unlike in QAProt, the first of several hits is never taken.
 """
 
 import heapq

@@ -71,7 +71,7 @@ class Retrieve(Step):
         return Done()
 
     def kept_text(self, text: str) -> str:
-        """The ids and scores of the documents."""
+        """The answer without titles and texts: only ids and scores of the documents."""
         try:
             hits = orjson.loads(text)["documents"][: self.settings.k]
             short = [{"id": hit["id"], "score": hit["score"]} for hit in hits]
@@ -80,14 +80,16 @@ class Retrieve(Step):
         return orjson.dumps({"documents": short}).decode()
 
     def restore(self, item: Item, output: Mapping[str, Any]) -> None:
-        """The documents with their texts. Those of a source record have no texts: they stay as they are."""
+        """Put the documents with their texts back into the item; documents of a source record, without texts, stay as
+        they are.
+        """
         names = ("id", "score", "title", "text", "rank")
         hits = output.get("documents")
         if hits is not None and all("text" in hit for hit in hits):
             item.output["documents"] = [{name: hit[name] for name in names} for hit in hits]
 
 
-SENTENCES = 100  # numbered sentences of a document, if the prompt sets no number
+SENTENCES = 100  # maximum numbered sentences of a document, unless the prompt's schema sets it
 SNIPPET = {"text": "string", "start": "int64", "end": "int64"}
 
 
@@ -98,7 +100,7 @@ class GroundSettings(StepSettings):
     characters: int = Field(
         TEXT_LENGTH, ge=200, le=20_000, description="Maximum characters of a document in the prompt."
     )
-    minimum: int = Field(0, ge=0, description="Minimum relevant documents of a pair.")
+    minimum: int = Field(0, ge=0, description="Minimum relevant documents; a pair with fewer is rejected.")
 
 
 class Ground(Step):
@@ -114,7 +116,7 @@ class Ground(Step):
         Column(
             "documents",
             [{"id": "string", "rank": "int64", "score": "double", "relevant": "bool", "snippets": [SNIPPET]}],
-            "Documents found for the pair; whether each supports it, and its words that do, by their place.",
+            "Documents found for the pair: whether each supports it, and supporting quotes with offsets.",
         ),
         Column("relevant_documents", "int64", "How many of the documents that were read support the pair."),
         Column("quotes_kept", "int64", "Quotes that stand in their document word for word."),

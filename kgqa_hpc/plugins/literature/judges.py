@@ -46,7 +46,7 @@ class JudgeCriteria(Step):
         return Reject(f"{self.label}: {self.without}")
 
     def variables(self, item: Item) -> dict[str, Any]:
-        """The texts that the step needs."""
+        """The fields in `needs`, as prompt texts."""
         return {name: clean_text(item.output[name], TEXT_LENGTH) for name in self.needs}
 
     @classmethod
@@ -91,7 +91,7 @@ class JudgeSupport(JudgeCriteria):
 
 
 def _document_text(item: Item) -> str:
-    """The text of the document that the item is, or that its record keeps; "" without one."""
+    """The text of an item's document, from its record or else from its anchor; "" without one."""
     document = item.anchor.data.get("document") or {}
     return item.output.get("document_text") or document.get("text") or ""
 
@@ -198,7 +198,7 @@ class JudgedQuestionType(Step):
     answer = {"question_type": "string"}
     adds = "column"
     needs = ("question",)
-    turns = MOST  # as many pairs as an answer may list
+    turns = MOST  # one request per pair; an answer lists at most so many pairs
 
     def asks_about(self, item: Item) -> bool:
         return bool(_records(item))
@@ -229,7 +229,7 @@ class JudgedQuestionType(Step):
 
     @classmethod
     def columns_for(cls, settings: StepSettings) -> tuple[Column, ...]:
-        text = f"What the question asks for, by a judge: {', '.join(CHOICES)}."
+        text = f"Type of the question, by a judge: {', '.join(CHOICES)}."
         return (Column(settings.label, "string", text),)
 
 

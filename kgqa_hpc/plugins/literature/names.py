@@ -138,9 +138,9 @@ def read_names(path: Path) -> Iterator[str]:
 def searchable_names(
     names: Iterable[str], shortest: int = SHORTEST, counts: Counter[str | None] | None = None
 ) -> dict[str, bool]:
-    """The spellings of all names that are searched for; whether any case fits.
+    """The spellings of all names to search for, each with whether it matches in any case.
 
-    `counts`: distinct names by the reason to drop them, None for those that are kept.
+    `counts` counts the distinct names by the reason why they are dropped, None for kept names.
     """
     cases: dict[str, bool] = {}
     for name in dict.fromkeys(names):
@@ -154,7 +154,7 @@ def searchable_names(
 
 
 def reason_to_drop(name: str, shortest: int = SHORTEST) -> str | None:
-    """Reason why a name is not searched for: `too short`, `too long`, `number`, `stop word`; None if it is."""
+    """Reason why a name is not searched for (`too short`, `too long`, `number`, `stop word`), or None."""
     letters = sum(c.isalnum() for c in name)
     if letters < shortest:
         return "too short"
@@ -166,7 +166,7 @@ def reason_to_drop(name: str, shortest: int = SHORTEST) -> str | None:
 
 
 def any_case(name: str) -> bool:
-    """Whether any case fits a name: words, phrases, symbols with a digit and `c-Myc`; other symbols only as written."""
+    """Whether a name matches in any case: words, phrases, symbols with a digit and `c-Myc`; others only as written."""
     if any(c.isdigit() for c in name) or len(name.split()) > 1 or _ONE_AND_A_WORD.fullmatch(name):
         return True
     word = name.isalpha() and len(name) >= 5 and name[1:].islower()

@@ -60,7 +60,7 @@ def protein_table(sources: Iterable[Path]) -> dict[str, dict[str, float | None]]
 
 
 def _facts(record: Mapping[str, Any]) -> dict[str, Any]:
-    """The values of a pair for each row of the table but the first; None or NaN where it has none."""
+    """The values of a pair for the rows of the table except the first; None or NaN for a missing value."""
     question, answer = (record.get(f"{name}_with_names") or record.get(name) for name in PAIR)
     if not (isinstance(question, str) and isinstance(answer, str)):
         raise InputError(f"record {record['id']!r} has no question and answer", "leave it out")
@@ -106,14 +106,15 @@ class Clusters:
 
 
 def cluster(sequences: Sequence[str]) -> Clusters:
-    """By MMseqs2 when it is installed, else by k-mers. Raises KgqaError when MMseqs2 fails."""
+    """Clusters of similar sequences, by MMseqs2 if installed, else by k-mers. Raises KgqaError when MMseqs2 fails."""
     return cluster_by_mmseqs(sequences) if shutil.which("mmseqs") else cluster_by_kmers(sequences)
 
 
 def cluster_by_kmers(sequences: Sequence[str], *, k: int = K, threshold: float = JACCARD) -> Clusters:
     """Connected components of sequences whose k-mer sets have a Jaccard similarity of at least `threshold`.
 
-    A sequence shorter than k is one k-mer. Exact; memory for the pairs that share a k-mer, in blocks.
+    A sequence shorter than k is one k-mer. The result is exact. Memory holds the pairs that share a k-mer, one block of
+    sequences at a time.
     """
     from scipy.sparse import coo_matrix, csr_matrix
     from scipy.sparse.csgraph import connected_components

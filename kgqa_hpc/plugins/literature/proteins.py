@@ -55,7 +55,7 @@ _UNIPROT = {
 _ABOUT = (
     r"(?!s?[ -](?:inhibitor|substrate|interacting|binding|associated|anchor|activator|regulat|scaffold|like))"
 )
-# Receptors within the cell, and kinases that are no receptors
+# Names of receptors inside the cell, and `non-receptor`: none of these proteins is transmembrane.
 _INSIDE = (
     r"(?:non-|nuclear |(?:nuclear|steroid|thyroid) hormone |(?:estr|andr)ogen (?:related )?|progesterone |corticoid "
     r"|retinoic acid |retinoid X |vitamin D |proliferator[ -]activated )receptor"
@@ -145,7 +145,7 @@ def _data_lines(name: str) -> list[str]:
     return [line for line in text.splitlines() if not line.startswith("#")]
 
 
-# (?<!\s): a run of blanks is looked at once, not from each of its characters.
+# (?<!\s): the search tries a run of blanks once, not from each of its characters, so its time is linear.
 _BRACKETS = re.compile(r"(?<!\s)\s*\(([^()]*(?:\([^()]*\)[^()]*)*)\)")
 _VIRUS = re.compile(r"virus|phage\b|viroid|virinae|viridae", re.IGNORECASE)
 _SPECIES_OF = {
@@ -159,10 +159,10 @@ _GROUP_OF = {
     for genus in genera.split()
 }
 _NO_STRAIN = {"strain", "isolate", "str", "subsp", "substr", "serovar"}
-# Words for no single organism (answers of QAProt's prompts).
+# Answers to QAProt's prompts that name no single organism.
 NO_ORGANISM = {"", "all", "unknown", "not sure", "none", "multiple", "various"}
 
-# Narrower groups first; each is part of the wider ones after it.
+# The wider groups that contain a group, narrowest first.
 WIDER = {"human": ("mammals", "vertebrates"), "mammals": ("vertebrates",), "birds": ("vertebrates",)}
 _LINEAGE = (
     ("viruses", r"viruses|viroids"),
@@ -184,7 +184,7 @@ _ENDINGS = (
 )
 
 
-@lru_cache(maxsize=1 << 15)  # Swiss-Prot has 14,000 organisms
+@lru_cache(maxsize=1 << 15)  # all 14,000 organisms of Swiss-Prot
 def organism_key(organism: str) -> str:
     """The species in lower case: `escherichia coli` for `Escherichia coli (strain K12)`, `homo sapiens` for `Human`.
 
@@ -252,12 +252,12 @@ class Mapped(NamedTuple):
 
 
 class ProteinTable:
-    """Entries by their names."""
+    """Protein entries, to be found by any of their names."""
 
     def __init__(self, proteins: Iterable[Protein]) -> None:
         self._withdrawn: set[str] = set()
-        # For each entry: its fields between line ends, which occur in no field of a file of lines; its organism's
-        # name, id and lineage, one tuple an organism.
+        # For each entry its fields, joined by line ends (no field of a line-based file holds one), and a tuple with
+        # name, taxon id and lineage of its organism, stored once per organism.
         self._rows, self._organisms = list[bytes](), list[tuple[str, str, str]]()
         self._species: defaultdict[str, set[str]] = defaultdict(set)
         distinct: dict[tuple[str, str, str], tuple[str, str, str]] = {}
@@ -309,7 +309,7 @@ class ProteinTable:
         return Mapped("homologue", candidates=candidates)
 
     def _by_accession(self, numbers: Iterable[int]) -> dict[str, int]:
-        """Accessions and their entries; the last entry of a repeated accession."""
+        """The numbers of entries by accession; for a repeated accession the last entry."""
         return {self._rows[number].partition(b"\n")[0].decode(): number for number in numbers}
 
     def _in_organism(self, numbers: list[int], organism: str) -> list[int]:
@@ -332,7 +332,7 @@ def names_of(protein: Protein) -> list[str]:
     return [name for name in dict.fromkeys(names) if name]
 
 
-@lru_cache(maxsize=1 << 14)  # homologues share a name
+@lru_cache(maxsize=1 << 14)  # cached: homologues share a name
 def _ways(name: str) -> tuple[str, ...]:
     return tuple(_fold(spelling) for spelling in spellings(name))
 

@@ -48,8 +48,8 @@ def pruned_by(texts: Iterable[str], terms: Iterable[str] = PLACEHOLDERS) -> str 
 def name_finder(names: Iterable[str]) -> NameFinder:
     """A finder for the names of one known protein, including short names and ordinary words.
 
-    Symbols are found as other organisms write them (`Cplx3`, `CPLX3`), and blanks for hyphens. Give the
-    protein's name and its genes.
+    `names`: the protein's name and its genes. Symbols are also found as other organisms write them (`Cplx3`, `CPLX3`),
+    and names with blanks instead of hyphens.
     """
     stripped = [name.strip() for name in names if name.strip()]
     every = [spelling for name in stripped for spelling in spellings(name)]
@@ -77,10 +77,10 @@ def delexicalise(
             end = behind.end()
         if noun := (behind or ahead):
             name += "'s " + noun["gene"] if noun["gene"] else ""
-        # "this protein, complexin 3,"
+        # The name is an apposition: "this protein, complexin 3,"
         if _APPOSED.search(before) and text[end : end + 1] == _CLOSING[before[-2:]]:
             before, name, end = before[:-2], "", end + 1
-        elif ahead and ahead["kind"]:  # "the synaptic protein complexin 3": the phrase says enough
+        elif ahead and ahead["kind"]:  # "the synaptic protein complexin 3" keeps its phrase alone
             before, name = before.rstrip(), ""
         elif ahead:
             before = before[: ahead.start()]
@@ -114,7 +114,7 @@ def _spans(text: str, mentions: tuple[Span, ...]) -> Iterator[tuple[int, int]]:
 
 
 def _last_in_brackets(text: str, mentions: tuple[Span, ...], number: int) -> int | None:
-    """The last of the names from `number` on that fill a bracket alone; None where other words stand in it."""
+    """Number of the last name in a bracket that begins with name `number`; None if the bracket has other words, too."""
     last = number
     while last + 1 < len(mentions) and text[mentions[last].end : mentions[last + 1].start] in _BETWEEN:
         last += 1

@@ -20,7 +20,7 @@ from kgqa_hpc.plugins.literature.xml import buffered, xml_changes
 from kgqa_hpc.text.streams import UNPACKED_FREELY, UNPACKED_RATIO, json_objects, open_bytes
 
 SUFFIXES = (".xml", ".xml.gz", ".nxml", ".nxml.gz", ".jsonl", ".jsonl.gz", ".ndjson", ".parquet")
-BATCH_BYTES = 16 << 20  # bytes of text per batch, by the file's own metadata
+BATCH_BYTES = 16 << 20  # maximum bytes of text per batch, estimated from the file's metadata
 BATCH_ROWS = 1000
 LONGEST_ID = 1000
 _COLUMNS = ("id", "title", "text")
@@ -31,7 +31,7 @@ def superseded(stream: Iterable[tuple[str, int, bool]]) -> tuple[set[int], set[i
 
     `stream`: id and version of each change, and whether it is a deletion.
     """
-    last: dict[str, tuple[int, int]] = {}  # number and version of the change of each id that is valid so far
+    last: dict[str, tuple[int, int]] = {}  # per id: position and version of its valid change
     replaced, deleted = set[int](), set[int]()
     for number, (name, version, deletion) in enumerate(stream):
         before = last.get(name)
@@ -125,7 +125,7 @@ def _parquet_changes(path: Path) -> Iterator[Change]:
 
 
 def _batch_rows(path: Path, metadata: Any) -> int:
-    """Rows of a batch, so that it stays small. Raises DocumentFormatError for texts that are packed too much."""
+    """Number of rows per batch, so that it stays small. Raises DocumentFormatError for too high a compression ratio."""
     largest = 1
     for k in range(metadata.num_row_groups):
         group = metadata.row_group(k)
@@ -161,7 +161,9 @@ def _change(location: str, row: dict[str, Any]) -> Change:
 
 
 def read_queries(path: Path) -> Iterator[tuple[str, str]]:
-    """(id, query) of each line of JSON Lines, in order; without `id` it has its number. Raises DocumentFormatError."""
+    """(id, query) of each line of JSON Lines, in order; the id of a query without `id` is its number. Raises
+    DocumentFormatError.
+    """
     if not path.is_file():
         raise DocumentFormatError(f"{path}: no such file")
     for number, row in json_objects(path, DocumentFormatError):

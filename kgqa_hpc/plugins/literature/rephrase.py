@@ -4,14 +4,14 @@ The record keeps the original pair (`source_question`, `source_answer`) for comp
 
 MedQA: a case with five options, one of them right, and a reason for each. The model writes the right option and four
 wrong ones in separate fields, and the order of the options is drawn afterwards. So the label follows from the draw, not
-from a letter that a model wrote: the published converter set it for one of five letters only. The reasons are sorted
-in the drawn order, so that `reasoning` is a rationale by letter.
+from a letter that a model wrote: the published converter set the label for only one of the five letters. The reasons
+are sorted in the drawn order, so that `reasoning` is a rationale by letter.
 
 PubMedQA: a question for yes, no or maybe, with a long answer and a context: the quotes that the step `ground` has
 verified in the pair's documents. Without quotes the context is empty (the source answer would reveal the long answer),
 and `judge_decision` rejects the question.
 
-Examples in the prompt are the questions of a benchmark file of the user most similar to the pair, by BM25
+Examples in the prompt are those questions of the user's benchmark file that are most similar to the pair, by BM25
 (BioGraphletQA, 3.4, stage 6). MedQA: JSON Lines with `question`, `options` {"A": …} and `answer_idx`. PubMedQA: its own
 JSON object of items by PMID (`ori_pqal.json`) with `QUESTION`, `LONG_ANSWER` and `final_decision`, and `CONTEXTS` where
 it has them. Plain or gzip. Use the training part: questions of a prompt must not occur in the test part. As published,
@@ -102,8 +102,8 @@ def _line(item: dict[str, Any]) -> str | None:
 
 
 SOURCE = (
-    Column("source_question", "string", "The question that was rephrased."),
-    Column("source_answer", "string", "Its answer."),
+    Column("source_question", "string", "The question before rephrasing."),
+    Column("source_answer", "string", "The answer before rephrasing."),
 )
 
 
@@ -174,8 +174,8 @@ class RephraseMedqa(Rephrase):
     columns = (
         *SOURCE,
         Column("options", ["string"], "The five options in their order."),
-        Column("correct_option", "int64", "Place of the right option, from 0."),
-        Column("reasoning", "string", "Why each option is right or wrong, in their order."),
+        Column("correct_option", "int64", "Position of the right option, from 0."),
+        Column("reasoning", "string", "Why each option is right or wrong, in the order of the options."),
     )
 
     def accept(self, item: Item, answer: dict[str, Any]) -> Outcome:
@@ -231,7 +231,7 @@ def options_trouble(right: str, wrong: Sequence[str]) -> str | None:
     if len(wrong) != WRONG:
         return "number of options"
     forms = []
-    for option in (right, *wrong):  # in alphabetical order: options with reordered words are alike
+    for option in (right, *wrong):  # words sorted: options with the same words are alike
         words = re.findall(r"\w+", plain(option))
         forms.append(tuple(sorted(word for word in words if word not in _SMALL)))
     if not all(forms):
@@ -318,12 +318,12 @@ class LinkbertPubmedqa:
     def write(self, source: ExportSource, folder: Path) -> None:
         """Raises InputError for records without a decision, or for a decision that no record of train has.
 
-        LinkBERT's loader numbers the labels of train.json and fails at any other.
+        LinkBERT's loader numbers the labels in train.json and fails at a label that is not there.
         """
         labels = {(split, line["label"]) for split, line in _written(source, folder, self._line)}
         if missing := {label for _, label in labels if (TRAIN, label) not in labels}:
             problem = f"no record of train says {' or '.join(sorted(missing))}"
-            raise InputError(problem, "a larger share of train, or more records")
+            raise InputError(problem, "give train a larger share, or export more records")
 
     def _line(self, split: str, number: int, record: dict[str, Any]) -> dict[str, Any]:
         if not record.get("final_decision"):

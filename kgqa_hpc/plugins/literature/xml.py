@@ -38,7 +38,7 @@ _SAFE: Any = {
     **dict.fromkeys(("resolve_entities", "load_dtd", "huge_tree"), False),
     **dict.fromkeys(("no_network", "remove_comments", "remove_pis"), True),
 }
-# Labels that NLM gives to parts without a label of the authors.
+# Labels that NLM gives to parts of an abstract for which the authors gave no label.
 _NO_LABEL = {"", "UNASSIGNED", "UNLABELLED"}
 # A chunk is closed when it has reached so many characters: about 500 words, twice a long abstract.
 CHUNK_CHARACTERS = 4000
@@ -50,11 +50,11 @@ _TEXT_BLOCKS = frozenset(
 _FIGURES = {"fig", "table-wrap", "fig-group", "supplementary-material"}
 # XML's own white space. No-break and thin spaces are text and stay.
 _BLANKS = re.compile(r"[ \t\r\n]+")
-_NO_TITLES = ("", "[Not Available]", "[In Process Citation]")  # for articles in other languages
+_NO_TITLES = ("", "[Not Available]", "[In Process Citation]")  # placeholders in articles of other languages
 
 
 class _Measured(io.RawIOBase):
-    """The bytes of a file; `begin` starts a record. Raises DocumentFormatError for a record beyond the bounds."""
+    """A file as a stream of bounded records, each started by `begin`. Raises DocumentFormatError for a large record."""
 
     def __init__(self, path: Path, source: io.BufferedReader) -> None:
         self._path, self._source = path, source

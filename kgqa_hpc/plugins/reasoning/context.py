@@ -27,11 +27,11 @@ from kgqa_hpc.steps.item import Item
 from kgqa_hpc.steps.step import Done, Outcome, Reject, Retry, Step
 
 LETTERS = "ABCDEFGH"
-# The facts that a question of each type combines.
+# The types of reasoning, each with the number of facts that a question of this type combines.
 Type = Literal["mechanistic", "comparative", "causal", "predictive", "integrative"]
 TYPES: dict[Type, int] = {"mechanistic": 2, "comparative": 2, "causal": 2, "predictive": 3, "integrative": 3}
 COMMON = 0.01  # a word in a larger share of all names is no topic
-SEARCHED = 1000  # candidates tried to find new topics, before the next one is taken regardless
+SEARCHED = 1000  # candidates searched for one with new topics; if none has them, the first is taken
 
 
 class ContextSettings(KindSettings):
@@ -40,7 +40,7 @@ class ContextSettings(KindSettings):
     kind: Literal["context"] = "context"
     number: int = Field(1000, ge=1, description="Anchors to draw; all if there are fewer.")
     pieces: int = Field(5, ge=1, le=20, description="Nodes of a context, each with its neighbours.")
-    neighbours: int = Field(4, ge=1, le=20, description="Neighbours of each node in the prompt.")
+    neighbours: int = Field(4, ge=1, le=20, description="Maximum neighbours of each node in the prompt.")
     min_degree: int = Field(2, ge=1, description="Minimum neighbours of a node.")
     types: list[Type] = Field(
         default_factory=lambda: list(TYPES), min_length=1, description="Types of reasoning, used in turn."
@@ -94,7 +94,7 @@ class ContextAnchors(AnchorKind):
             raise EmptyGraphError(f"no node has {settings.min_degree} neighbours", "lower anchors.min_degree")
         nodes.sort(key=lambda node: family.place(seed, str(graph.node_ids[node])))
         drawn = _Drawing(source, settings, seed).contexts(nodes)
-        return Drawn(drawn, {}, notes=(f"{len(nodes):,} nodes can stand in the middle of a context",))
+        return Drawn(drawn, {}, notes=(f"{len(nodes):,} nodes can be the centre of a context",))
 
     def variables(self, anchor: Anchor) -> dict[str, Any]:
         """Nodes, relations (`links`, always with edge types), the type of reasoning, and the topics to avoid
@@ -103,7 +103,7 @@ class ContextAnchors(AnchorKind):
         With options from the graph: the names of `subject`, `right` and `wrong`; otherwise they are empty.
         """
         values, data = graph_variables(anchor), anchor.data
-        avoided = data.get("avoided", [])  # runs of earlier versions have none
+        avoided = data.get("avoided", [])  # missing in anchors of earlier versions
         options = data.get("options")
         names = {"subject": "", "right": "", "wrong": []} if options is None else option_names(anchor)
         return {**values, "links": values["relations"], "type": data["type"], "avoided": avoided, **names}
@@ -139,7 +139,7 @@ class ContextAnchors(AnchorKind):
 
 
 def option_names(anchor: Anchor) -> dict[str, Any]:
-    """Names of the subject, the right option and the wrong options from the graph. Raises KeyError without any."""
+    """Names of the subject, the right and the wrong options from the graph. Raises KeyError if the context has none."""
     options = anchor.data["options"]
     names = {"subject": anchor.nodes[options["subject"]].name, "right": anchor.nodes[options["answer"]].name}
     return {**names, "wrong": [name for _, name, _ in options["wrong"]]}
@@ -153,7 +153,7 @@ def _rotation(values: Sequence[str], number: int, seed: str) -> Iterator[str]:
 
 
 class _Drawing:
-    """Draw of the contexts, of the topics that each avoids, and of options from the graph if there are any."""
+    """The drawing of contexts: their nodes, the topics that each avoids, and, if requested, options from the graph."""
 
     def __init__(self, source: Source, settings: ContextSettings, seed: int) -> None:
         self.graph, self.settings, self.seed = source.graph, settings, seed
@@ -210,7 +210,7 @@ class _Drawing:
             around = _around(graph, node)
             piece = [node, *chance.sample(around, min(self.settings.neighbours, len(around)))]
             pieces.append([positions.setdefault(member, len(positions)) for member in piece])
-        # Only topics of this context; the model need not read the others.
+        # Of the avoided topics, the prompt shows only those that this context has.
         data |= {"avoided": sorted(avoided & set().union(*map(self.topics, positions)))}
         data |= {"pieces": pieces, "degree": int(self.degrees[near[0]])}
         if self.settings.distractors == "graph" and (options := self._options(near, positions, chance)):
@@ -223,11 +223,11 @@ class _Drawing:
     def _options(
         self, near: list[int], position_of: dict[int, int], chance: random.Random
     ) -> dict[str, Any] | None:
-        """Subject and answer, adjacent nodes, as positions in the context (`position_of`: by node), and the wrong
+        """Options from the graph: subject and answer (two adjacent nodes) as positions in the context, and the wrong
         options as nodes.
 
-        The subject is the first of the nodes `near` with a neighbour in the context and enough wrong options in the
-        graph; None without one.
+        `position_of`: position in the context by node. The subject is the first of the nodes `near` with a neighbour in
+        the context and enough wrong options in the graph; None if there is no such node.
         """
         graph, positions = self.answers.graph, self.answers.positions
         for subject in near:
@@ -295,8 +295,8 @@ class Options(Step):
 
 
 class GraphOptions(Options):
-    """Fills a question with options from the graph (`anchors.distractors: graph`); the model writes only the
-    question.
+    """Fills question and options of a context: the model writes only the question, the options come from the graph
+    (`anchors.distractors: graph`).
     """
 
     name = "graph_options"

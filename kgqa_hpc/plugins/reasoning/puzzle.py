@@ -94,7 +94,7 @@ class PuzzleSettings(KindSettings):
     package = Package("clingo", "kgqa_hpc[puzzles]")
     kind: Literal["puzzle"] = "puzzle"
     number: int = Field(1000, ge=1, description="Anchors to draw; all if there are fewer.")
-    length: int = Field(3, ge=1, le=6, description="Statements from the changed node to the one in question.")
+    length: int = Field(3, ge=1, le=6, description="Statements from the changed node to the node asked for.")
     distractors: int = Field(2, ge=0, le=20, description="Maximum further statements about the same nodes.")
     effects: dict[str, Effect] = Field(
         default_factory=lambda: dict[str, Effect](activates="raises", inhibits="lowers", requires="needs"),
@@ -133,7 +133,7 @@ class PuzzleAnchors(AnchorKind):
 
     def draw(self, source: Source, settings: PuzzleSettings, seed: int, tools: Tools) -> Drawn:
         """Raises InputError without clingo, EmptyGraphError if no chain has exactly one conclusion."""
-        from kgqa_hpc.anchors.simple_paths import PathSpace  # its compiler loads slowly
+        from kgqa_hpc.anchors.simple_paths import PathSpace  # loads numba, which is slow
         from kgqa_hpc.kg.graph import simple_csr
 
         answers = source.answer_graph()
