@@ -164,7 +164,7 @@ class KgwSettings(SourceSettings):
     nodes: Files = Field(description="Node tables with id, type, properties.")
     edges: Files = Field(description="Edge tables with source_id, target_id, type.")
     name: list[str] = Field(
-        NAMES, min_length=1, description="Properties with the name; the first existing one counts."
+        NAMES, min_length=1, description="Properties that may hold the name; the first existing one counts."
     )
     paths = ("nodes", "edges")
 

@@ -53,7 +53,7 @@ class Neo4jSettings(SourceSettings):
         "all", description="Type of a node with several labels: all (joined) or one of them."
     )
     name: list[str] = Field(
-        NAMES, min_length=1, description="Properties with the name; the first existing one counts."
+        NAMES, min_length=1, description="Properties that may hold the name; the first existing one counts."
     )
     properties: list[str] = Field(default_factory=list, description="Properties to keep.")
     paths = ("path", "nodes", "edges")
