@@ -126,10 +126,13 @@ def merge(
     """
     from kgqa_hpc.dataset import merge as room
     from kgqa_hpc.dataset.staging import stage_by_dask
+    from kgqa_hpc.target import is_due
 
     run, config = open_run(folder)
     require_no_refusal(run)
     require_same_code(run, config)
+    if is_due(folder):
+        note(f"note: the target is not decided yet: kgqa run {shell_word(folder)} goes on with it")
     staging = nullcontext(None) if dask is None else stage_by_dask(dask)
     with stage_progress() as progress, staging as stage:
         if shared:
@@ -163,9 +166,11 @@ def standing(folder: Path) -> dict[str, Any]:
     """
     from kgqa_hpc.cluster.slurm import queue_state
     from kgqa_hpc.status.snapshot import accepted_at_merge, dataset_is_older, survey
+    from kgqa_hpc.target import is_due
 
     run = RunFolder.open(folder)
     status = survey(folder, queue_state(run.logs))
+    status["complete"] = status["complete"] and not is_due(folder)
     exists = [(folder / stage.makes).exists() for stage in STAGES]
     workers = next(position for position, stage in enumerate(STAGES) if stage.gpus)
     # A run without a graph has no output of `import`: a later output shows that the earlier stages are done.

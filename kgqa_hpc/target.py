@@ -16,7 +16,7 @@ from typing import Any
 
 from kgqa_hpc.config import RunConfig
 from kgqa_hpc.config.sections import Target
-from kgqa_hpc.errors import CorruptFile, InputError
+from kgqa_hpc.errors import CorruptFile, InputError, StoreError
 from kgqa_hpc.runs import open_run, run_config
 from kgqa_hpc.runs.open import alone
 from kgqa_hpc.runs.sampling import extend, size_of
@@ -64,6 +64,18 @@ def run_towards(folder: Path, worker: str | None = None, *, trust: bool = False)
     """Process a run until it is complete and its target, if any, is reached; see kgqa_hpc/work."""
     finish_growth(folder, trust=trust)
     run_command(folder, worker, trust=trust, further=_further)
+
+
+def is_due(folder: Path) -> bool:
+    """Whether a target waits for a decision or a larger sample, although every item drawn so far may be done.
+
+    False if config.yaml cannot be read; the next `kgqa run` reports it.
+    """
+    run = RunFolder(folder)
+    with suppress(InputError, StoreError):
+        rounds = _rounds(run)
+        return bool(run.config().get("target")) and (not rounds or rounds[-1]["next"] is not None)
+    return False
 
 
 def _further(run: RunFolder, config: RunConfig, stopped: Callable[[float], bool]) -> bool:

@@ -126,6 +126,26 @@ def test_a_growth_that_was_killed_goes_on_with_the_same_number(
     assert not any(run.quarantine.rglob("*")) if run.quarantine.exists() else True
 
 
+def test_a_run_that_was_stopped_before_its_decision_is_not_complete_and_goes_back_into_the_queue(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = prepared(tmp_path / "run", {"accepted": 30})
+    mark = ("--since", kgqa("requeue", run.path).stdout.strip(), "--exit-code", 75)
+    with monkeypatch.context() as patch:
+        patch.setattr(target, "_decide", Mock(side_effect=KeyboardInterrupt))
+        with pytest.raises(KeyboardInterrupt):
+            run_towards(run.path)
+    status = kgqa("status", run.path).stdout
+    assert "next: kgqa run" in status
+    assert "· complete" not in status
+    kgqa("requeue", run.path, *mark, code=75)
+    assert "the target is not decided yet: kgqa run" in kgqa("merge", run.path).stderr
+    kgqa("run", run.path)
+    kgqa("requeue", run.path, *mark)
+    assert "next: kgqa merge" in kgqa("status", run.path).stdout
+    assert "not decided" not in kgqa("merge", run.path).stderr
+
+
 def test_a_worker_that_slept_while_another_drew_the_larger_sample_goes_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -141,11 +141,14 @@ def requeue(
     """For batch scripts: print a mark of the progress; with --since, decide whether to requeue."""
     from kgqa_hpc.cluster import submit as room
     from kgqa_hpc.status.snapshot import survey
+    from kgqa_hpc.target import is_due
 
+    status = survey(run)
+    status["complete"] = status["complete"] and not is_due(run)
     if since is None:
-        say(room.progress_mark(survey(run)))
+        say(room.progress_mark(status))
         return
-    code, why = room.decide(run, since, exit_code, restarts)
+    code, why = room.decide(run, status, since, exit_code, restarts)
     say(why, aside=code == room.GIVE_UP)
     raise typer.Exit(code)
 

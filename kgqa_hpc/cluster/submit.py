@@ -166,12 +166,13 @@ def brings_nothing(before: str, now: str, exit_code: int, restarts: int) -> bool
     return now == before and not (stopped and restarts == 0)
 
 
-def decide(run: Path, before: str, exit_code: int, restarts: int) -> tuple[int, str]:
+def decide(
+    run: Path, status: Mapping[str, Any], before: str, exit_code: int, restarts: int
+) -> tuple[int, str]:
     """Decide whether a job whose workers ended with `exit_code` is queued again: DONE, REQUEUE or GIVE_UP, and why.
 
     `before` is the mark at its start, `restarts` the number of its earlier starts.
     """
-    status = survey(run)
     if status["complete"]:
         return DONE, f"complete: {run}"
     if brings_nothing(before, progress_mark(status), exit_code, restarts):

@@ -133,10 +133,7 @@ class RunFolder:
         run = cls(path)
         if not atomic.exists(run.manifest_file):
             word = shell_word(path)
-            problem, cure = (
-                "no such run folder",
-                f"call its work() in Python, or make it with: kgqa init CONFIG {word}",
-            )
+            problem, cure = "no such run folder", f"make it with: kgqa init CONFIG {word}"
             if run.holds_work():
                 problem = "the run is there, but its manifest.json is missing"
                 cure = (

@@ -139,10 +139,10 @@ def standard(record: Record) -> Line:
 @_format("json")
 def choices(record: Record) -> Line | None:
     """SPLIT.json of the records with options: question, choices, letter of the answer, type, quality."""
-    if not record.get("choices"):
+    if not (options := choices_of(record)):
         return None
-    answer = {"answer": record["answer_letter"], "reasoning_type": record.get("reasoning_type")}
-    return {**_members(record, "id", "question", "choices"), **answer, **_quality(record)}
+    answer = {"answer": right_letter(record), "reasoning_type": record.get("reasoning_type")}
+    return {**_members(record, "id", "question"), "choices": options, **answer, **_quality(record)}
 
 
 @_format("json")
@@ -209,7 +209,7 @@ class Triples:
         for split in source.splits:
             counts = Counter[tuple[str, str, str]]()
             for record in source.records(split):
-                if "nodes" not in record or "edges" not in record:
+                if record.get("nodes") is None or record.get("edges") is None:
                     raise InputError(f"{record['id']} has no nodes and edges", "use another format")
                 ids = [node["id"] for node in record["nodes"]]
                 nodes |= {node["id"]: (node["name"], node["type"]) for node in record["nodes"]}

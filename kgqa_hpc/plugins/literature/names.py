@@ -123,7 +123,7 @@ def read_names(path: Path) -> Iterator[str]:
     titles = [title.strip() for title in header.split("\t")]
     columns = [(number, COLUMNS[title]) for number, title in enumerate(titles) if title in COLUMNS]
     if not columns:
-        cure = f"name one of them {' or '.join(list(COLUMNS)[:2])}"
+        cure = f"name one of them {' or '.join(list(COLUMNS)[:2])}; tabs separate columns"
         raise DocumentFormatError(f"{path} line 1: no column of names", cure)
     for _, line in lines:
         cells = line.split("\t")

@@ -127,6 +127,11 @@ def test_options_stand_in_the_question_and_the_letter_before_the_answer(tmp_path
                 assert (line["question"], line["choices"][line["gold"]]) == (question, answer[0])
             else:
                 assert pair(line) == [question, answer]
+    export(run.folder, "choices", tmp_path / "choices")
+    parts = [json.loads((tmp_path / f"choices/{part}.json").read_text()) for part in ("train", "test")]
+    chosen = {line["id"]: (line["choices"], line["answer"]) for part in parts for line in part}
+    options = {r["id"]: r.get("choices") or dict(zip("ABC", r["options"], strict=True)) for r in records}
+    assert chosen == {id: (options[id], letter[0]) for id, letter in said.items()}
     task = yaml.safe_load((tmp_path / "lm-eval/kgqa.yaml").read_text().replace("!function ", ""))
     assert (task["output_type"], task["doc_to_target"]) == ("multiple_choice", "gold")
     code = (tmp_path / "lighteval/kgqa_task.py").read_text()
@@ -149,6 +154,16 @@ def test_triples_are_the_distinct_edges_of_the_accepted_pairs(run: Any, tmp_path
         found |= {tuple(row[:3]) for row in rows[1:]}
     assert found == expected
     assert (tmp_path / "out" / "nodes.tsv").read_text(encoding="utf-8").startswith("id\tname\ttype\n")
+
+
+def test_triples_of_records_without_nodes_are_refused_by_the_records_id(tmp_path: Path) -> None:
+    run = merged(tmp_path)
+    path = run.folder.dataset / "accepted.jsonl"
+    records = [record | {"nodes": None, "edges": None} for record in records_of(run.folder.dataset)]
+    path.write_text("".join(json.dumps(record) + "\n" for record in records), encoding="utf-8")
+    seal(run.folder.dataset)
+    with pytest.raises(InputError, match=r"has no nodes and edges\n.*use another format"):
+        export(run.folder, "triples", tmp_path / "out")
 
 
 def test_the_published_form_knows_parts_too(run: Any, tmp_path: Path) -> None:

@@ -114,6 +114,12 @@ def test_a_table_without_names_is_refused(tmp_path: Path, content: bytes) -> Non
         list(read_names(tmp_path / "names.tsv"))
 
 
+def test_a_table_with_commas_is_told_of_tabs(tmp_path: Path) -> None:
+    (tmp_path / "names.csv").write_text("protein_name,gene_names\nInsulin,INS\n")
+    with pytest.raises(DocumentFormatError, match="tabs separate columns"):
+        list(read_names(tmp_path / "names.csv"))
+
+
 def test_planted_names_of_the_real_table_are_all_found(proteins: Path) -> None:
     print("seed", SEED)
     rng = random.Random(SEED)
