@@ -5,6 +5,7 @@ sent1 with sent2, a blank and each ending, and takes `int(label)` for the number
 different labels of train and numbers them in that order.
 """
 
+import json
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -15,16 +16,16 @@ from kgqa_hpc.dataset.exports import EXPORTS
 from kgqa_hpc.dataset.files import ExportSource
 from kgqa_hpc.errors import InputError
 from kgqa_hpc.store.run_folder import RunFolder
-from tests.record_runs import jsonl
 
 PARTS = ("train", "dev", "test")
 
 
 def exported(folder: Path, format: str, records: Iterable[dict[str, Any]]) -> Path:
     """These records as a dataset in three parts, in this form."""
-    rows = ({"id": f"r{n}", "split": PARTS[n % 3]} | record for n, record in enumerate(records))
-    jsonl(folder / "dataset" / "accepted.jsonl", rows)
+    (folder / "dataset").mkdir()
     (folder / "out").mkdir()
+    lines = (json.dumps({"id": f"r{n}", "split": PARTS[n % 3]} | record) for n, record in enumerate(records))
+    (folder / "dataset" / "accepted.jsonl").write_text("".join(f"{line}\n" for line in lines))
     EXPORTS.get(format)().write(ExportSource(RunFolder(folder), PARTS), folder / "out")
     return folder / "out"
 
