@@ -6,26 +6,25 @@ import pytest
 
 from kgqa_hpc import stages
 from kgqa_hpc.store.shards import AnchorsFile
-from tests.golden.cases import config, is_taken_out, write_graph
+from tests.golden.cases import config, write_graph
+
+KINDS = {
+    "graphlet": ({"per_shape": 5}, ["generate", "check"]),
+    "context": ({"number": 20}, ["options", "verify"]),
+}
 
 
 def sampled(folder, name, graph, kind):
-    steps = ["options", "verify"] if kind["kind"] == "context" else ["generate", "check"]
-    passes = [{"name": "main", "steps": steps}]
-    run = stages.init(config(folder, name, graph=graph, anchors=kind, passes=passes), folder / name)
+    size, steps = KINDS[kind]
+    sections = {"anchors": {"kind": kind, **size}, "passes": [{"name": "main", "steps": steps}]}
+    run = stages.init(config(folder, name, graph=graph, **sections), folder / name)
     stages.import_graph(run.path)
     stages.sample(run.path)
     with AnchorsFile(run.anchors) as anchors:
         return list(anchors.rows())
 
 
-CONTEXT = pytest.param(
-    {"kind": "context", "number": 20},
-    marks=pytest.mark.skipif(is_taken_out("reasoning"), reason="the plugin reasoning was taken out"),
-)
-
-
-@pytest.mark.parametrize("kind", [{"kind": "graphlet", "per_shape": 5}, CONTEXT])
+@pytest.mark.parametrize("kind", KINDS)
 def test_an_anchor_holds_the_synonyms_of_its_nodes_and_has_the_id_it_has_without(tmp_path, kind):
     graph = write_graph(tmp_path)
     plain = sampled(tmp_path, "plain", graph, kind)
@@ -37,11 +36,8 @@ def test_an_anchor_holds_the_synonyms_of_its_nodes_and_has_the_id_it_has_without
     assert [row["id"] for row in found] == [row["id"] for row in plain]
     held = 0
     for row, before in zip(found, plain, strict=True):
-        synonyms = {
-            name: [f"first {node}", "second"]
-            for node, name, _ in row["nodes"]
-            if int(node.removeprefix("N")) % 2
-        }
+        odd = ((node, name) for node, name, _ in row["nodes"] if int(node.removeprefix("N")) % 2)
+        synonyms = {name: [f"first {node}", "second"] for node, name in odd}
         expected = {**before["data"], "synonyms": synonyms} if synonyms else before["data"]
         assert json.loads(json.dumps(row["data"])) == expected
         held += bool(synonyms)

@@ -71,15 +71,6 @@ def test_bulk_relations_continue_over_the_chunks(make_graph, monkeypatch):
     assert list(graph.relations_for(rows)) == [graph.relations_between(row) for row in rows]
 
 
-def test_a_subgraph_keeps_the_order_and_only_edges_between_kept_nodes(make_graph):
-    graph = make_graph(4, [(3, 1, 2), (0, 1, 0), (1, 1, 1), (1, 3, 0)])
-    part = graph.subgraph(np.array([False, True, False, True]))
-    assert part.node_ids.tolist() == ["n1", "n3"]
-    assert part.names.tolist() == ["name 1", "name 3"]
-    edges = zip(part.edge_source.tolist(), part.edge_target.tolist(), part.edge_type.tolist(), strict=True)
-    assert list(edges) == [(1, 0, 2), (0, 0, 1), (0, 1, 0)]
-
-
 def test_arrays_are_read_only_and_the_callers_stay_writable(make_graph):
     source = np.array([0], dtype=np.int32)
     graph = make_graph(2, [(0, 1, 0)])

@@ -17,7 +17,6 @@ def test_a_request_names_item_step_and_attempt_and_carries_the_schema(item, chai
     assert request.schema == chain[0].prompt.schema
     assert request.max_tokens == 1000
     assert [message["role"] for message in request.messages] == ["system", "user"]
-    assert request.messages[1]["content"].endswith("Edges:\n- ATP7B —causes→ Wilson disease")
 
 
 def test_seeds_have_31_bits_and_differ_between_items_steps_and_attempts():

@@ -10,6 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from kgqa_hpc.errors import GraphFormatError, InputError
+from kgqa_hpc.plugins.biokg.sources import rdf
 from kgqa_hpc.errors import ConfigError, GraphFormatError, InputError
 from kgqa_hpc.plugins.biokg import rdf
 from kgqa_hpc.text.streams import XML_ENTITY_BYTES
@@ -37,6 +39,7 @@ CASES = [
     ("hetionet", {"path": ("h.json", '{"nodes": [\n{"kind": "G", "identifier": 1, "name": "\\ud800"}\n]}')}, "h.json line 2: expected a text, found "),
     ("hetionet", {"path": ("h.json", '{"nodes": 3}')}, "h.json line 1: not the expected JSON: expected '['"),
     ("hetionet", {"path": ("h.json", b'{"nodes": [\n"\xff"]}')}, "h.json line 2: byte 0xFF is not UTF-8"),
+    ("hetionet", {"nodes": ("n.tsv", "x")}, "needs path (JSON), or nodes and edges"),
     ("kgx", {"nodes": ("n.tsv", "id\tcategory\na\tb\tc\n"), **KGX}, "n.tsv line 2: expected 2 fields, found 3"),
     ("kgx", {"nodes": ("n.tsv", "id\tcategory\n\tb\n"), **KGX}, "n.tsv line 2: the node's id is empty"),
     ("kgx", {"nodes": ("n.jsonl", '{"id": "A:1"}\n{"id": 3}\n'), **KGX}, "n.jsonl line 2: 'id' is missing or no text"),
@@ -80,11 +83,6 @@ def test_a_document_larger_than_its_window_is_read_item_by_item(load, write):
     text = json.dumps({"x": "y" * 2_000_000, "nodes": nodes, "edges": edges})
     graph = load("hetionet", path=write("h.json", text))
     assert (graph.num_nodes, graph.num_edges) == (3000, 3000)
-
-
-def test_hetionet_wants_one_document_or_two_tables(load, write):
-    with pytest.raises(ConfigError, match=r"needs path \(JSON\), or nodes and edges"):
-        load("hetionet", nodes=write("n.tsv", "x"))
 
 
 def labelled(label, *entities):

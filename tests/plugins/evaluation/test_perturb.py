@@ -12,6 +12,7 @@ from kgqa_hpc.run import Run
 from tests.record_runs import config_of, jsonl, made_run
 
 PAIRS = 150
+AGAIN: dict[str, Any] = {"perturb": ["same"], "number": 9, "seed": 1}
 # Every answer is "Alpha N one. Omega two."; said twice and turned round it holds words that it does not hold as it is.
 LONGER = {"holds": ["two. Alpha", "one. Omega"], "accept": 0.95}
 TURNED = {"holds": ["two. Alpha"], "accept": 0.15}
@@ -59,7 +60,7 @@ def test_a_pair_that_no_judge_saw_is_not_drawn(judged: Path, tmp_path: Path) -> 
     jsonl(tmp_path / "pairs.jsonl", rows)
     check = {"use": "check", "reject": ["same_text"]}
     run = made_run(tmp_path, config_of(check, {"use": "judge", "as": "coin"}))
-    document = retest(run, tmp_path / "again", perturb=["same"], judges=[], number=9, seed=1)
+    document = retest(run, tmp_path / "again", judges=[], **AGAIN)
     assert document["pairs"] == document["judges"]["coin"]["same"]["items"] == 3
 
 
@@ -68,11 +69,10 @@ def test_a_judge_whose_verdicts_are_not_merged_yet_is_not_asked_again(tmp_path: 
     run = made_run(tmp_path, config_of({"use": "judge", "as": "coin"}))
     Run(run).judge("filter", name="second")
     with pytest.raises(InputError, match=r"no verdict of 'second'\n.*kgqa merge"):
-        retest(run, tmp_path / "again", perturb=["same"], judges=[], number=9, seed=1)
-    again = {"perturb": ["same"], "number": 9, "seed": 1}
-    assert retest(run, tmp_path / "again", judges=["coin"], **again)["judges"].keys() == {"coin"}
+        retest(run, tmp_path / "again", judges=[], **AGAIN)
+    assert retest(run, tmp_path / "again", judges=["coin"], **AGAIN)["judges"].keys() == {"coin"}
     Run(run).merge()
-    assert retest(run, tmp_path / "both", judges=[], **again)["judges"].keys() == {"coin", "second"}
+    assert retest(run, tmp_path / "both", judges=[], **AGAIN)["judges"].keys() == {"coin", "second"}
 
 
 @pytest.mark.plugin("literature")
@@ -95,14 +95,11 @@ def test_an_unknown_judge_is_refused_with_those_there_are(judged: Path) -> None:
 
 
 def test_a_perturbation_says_nothing_new_and_loses_nothing() -> None:
-    record = {"id": "r", "question": "Q?", "answer": "One is it. Two is not. Three.", "options": None}
-    answers = {
-        "same": record["answer"],
-        "order": "Two is not. Three. One is it.",
-        "longer": f"{record['answer']} " * 2,
-    }
+    text, turned = "One is it. Two is not. Three.", "Two is not. Three. One is it."
+    record = {"id": "r", "question": "Q?", "answer": text, "options": None}
+    answers = {"same": text, "order": turned, "longer": f"{text} {text}"}
     for name, copy in zip(answers, perturbed(record, list(answers)), strict=True):
-        assert copy == {**record, "id": f"r~{name}", "answer": answers[name].strip()}
+        assert copy == {**record, "id": f"r~{name}", "answer": answers[name]}
 
 
 def test_options_and_documents_are_turned_and_one_sentence_has_no_other_order() -> None:

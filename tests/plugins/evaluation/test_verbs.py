@@ -62,24 +62,6 @@ def test_a_verb_prints_its_figures_as_json_and_as_text(
     assert phrase in kgqa(*words).stdout
 
 
-@pytest.mark.parametrize(
-    "words",
-    [
-        ("human", "sample", "nowhere", "s.csv"),
-        ("human", "page", "nowhere.csv", "p.html"),
-        ("human", "analyse", "nowhere.csv"),
-        ("calibrate", "nowhere.csv", "--judge", "nowhere"),
-        ("score", "nowhere.jsonl", "nowhere.jsonl"),
-        ("hallucination", "nowhere", "nowhere"),
-    ],
-)
-def test_a_missing_file_is_exit_2_and_one_line(words: tuple[str, ...]) -> None:
-    done = kgqa(*words, code=2)
-    assert done.stdout == ""
-    assert done.stderr.startswith("error: nowhere")
-    assert len(done.stderr.splitlines()) <= 2
-
-
 ONE = '{"id": 1, "text": "a"}'
 SHEET = "ID,Question,Answer"
 RATED = f"{SHEET},{CRITERIA[1]}\ni0,q,a,4\n"
@@ -89,6 +71,12 @@ LABELS = '{"id": "a", "rule": "yes", "judge": "no", "third": "yes"}'
 @pytest.mark.parametrize(
     ("words", "a", "b", "message"),
     [
+        ("human sample nowhere s.csv", "", "", "error: nowhere"),
+        ("human page nowhere.csv p.html", "", "", "error: nowhere"),
+        ("human analyse nowhere.csv", "", "", "error: nowhere"),
+        ("calibrate nowhere.csv --judge nowhere", "", "", "error: nowhere"),
+        ("score nowhere.jsonl nowhere.jsonl", "", "", "error: nowhere"),
+        ("hallucination nowhere nowhere", "", "", "error: nowhere"),
         ("panel A", '{"id": "a", "verdicts": [1]}', "", "record 'a': verdicts is not an object"),
         ("panel A", '{"id": "1"}', "", "no record has a judge's vote"),
         ("panel A --column rule", LABELS, "", "one column"),
@@ -116,7 +104,7 @@ LABELS = '{"id": "a", "rule": "yes", "judge": "no", "third": "yes"}'
         ("calibrate A --judge B", RATED, '{"id": "i0", "verdicts": {"j": {"ok": true}}}', "rate more"),
     ],
 )
-def test_a_file_that_a_verb_cannot_use_is_one_line_and_nothing_is_written(
+def test_a_file_that_is_missing_or_of_no_use_is_one_line_and_nothing_is_written(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: str, a: str, b: str, message: str
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -124,6 +112,8 @@ def test_a_file_that_a_verb_cannot_use_is_one_line_and_nothing_is_written(
     Path("B").write_text(b, encoding="utf-8")
     done = kgqa(*words.split(), code=2)
     assert message in done.stderr
+    assert done.stderr.startswith("error: ")
+    assert len(done.stderr.splitlines()) <= 2
     assert done.stdout == ""
     assert {path.name for path in tmp_path.iterdir()} == {"A", "B"}
 

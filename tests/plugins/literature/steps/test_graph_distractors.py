@@ -1,7 +1,6 @@
 """MedQA questions with wrong options from the graph: none shares an edge with the question's nodes or the answer."""
 
 import csv
-import json
 import re
 from pathlib import Path
 from typing import Any
@@ -9,6 +8,7 @@ from typing import Any
 from kgqa_hpc.anchors.anchor import Anchor, Source, Tools
 from kgqa_hpc.anchors.records import RecordAnchors
 from kgqa_hpc.kg.file import read_graph
+from kgqa_hpc.plugins.evaluation.records import records
 from tests.command import kgqa
 from tests.project import write_graph
 from tests.record_runs import config_of, jsonl, written
@@ -18,10 +18,6 @@ def medqa_of(source: Path) -> dict[str, Any]:
     anchors = {"kind": "records", "from": str(source), "distractors": "graph"}
     steps = ("rephrase_medqa_graph", "judge_options")
     return config_of(*steps, anchors=anchors, dataset={"decontaminate": []})
-
-
-def lines(run: Path, name: str) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in (run / "dataset" / f"{name}.jsonl").open()]
 
 
 def pairs_of(folder: Path, unnamed: str = "") -> list[dict[str, Any]]:
@@ -64,9 +60,9 @@ def test_four_wrong_options_of_the_answers_type_are_of_the_graph_and_no_neighbou
     graph = read_graph(source / "kg.h5")
     position = {str(name): number for number, name in enumerate(graph.names)}
     starts, neighbours = graph.csr()
-    records = [record for record in lines(run, "accepted") + lines(run, "rejected") if record["options"]]
-    assert len(records) >= 30
-    for record in records:
+    optioned = [record for record in records(run) if record["options"]]
+    assert len(optioned) >= 30
+    for record in optioned:
         given, answer = (node["name"] for node in pairs[record["source_id"]]["nodes"])
         options = [position[name] for name in record["options"]]
         assert record["options"][record["correct_option"]] == record["answer"] == answer

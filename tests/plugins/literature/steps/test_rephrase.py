@@ -199,7 +199,7 @@ def test_the_real_benchmark_files_are_read(name: str) -> None:
 
 @pytest.mark.parametrize(("form", "judge"), [("medqa", "judge_options"), ("pubmedqa", "judge_decision")])
 def test_a_run_ends_in_linkberts_own_form(tmp_path: Path, form: str, judge: str) -> None:
-    """What its lines say: tests/plugins/literature/test_linkbert.py."""
+    """What its lines say is held by the tests that read them as LinkBERT does."""
     quoted = {"documents": [{"id": "d1", "snippets": [{"text": "It was measured."}]}]}
     texts = ({"id": f"r{n}", "question": f"What is {n}?", "answer": f"It is {n}."} for n in range(60))
     jsonl(tmp_path / "pairs.jsonl", (pair | quoted for pair in texts))
