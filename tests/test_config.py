@@ -1,6 +1,7 @@
 """A configuration is checked completely: each problem is told in our words with its key; an editor knows the keys."""
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from kgqa_hpc.config import load_config, parse_config
 from kgqa_hpc.config.files import SCHEMA_FILE, examples, json_schema, write_example
 from kgqa_hpc.errors import ConfigError
 from kgqa_hpc.runs.chain import build_chain
-from kgqa_hpc.store.yaml_file import LARGEST, parse_yaml
+from kgqa_hpc.store.yaml_file import LARGEST, load_yaml, parse_yaml
 from tests.command import kgqa
 
 GOOD: dict[str, Any] = {
@@ -315,11 +316,14 @@ def test_hostile_yaml_is_refused_in_one_line_before_anything_is_built(text: str)
     assert "\x1b" not in caught.value.message
 
 
-def test_what_people_write_is_read() -> None:
+def test_what_people_write_is_read_and_a_fifo_is_not_opened(tmp_path: Path) -> None:
     assert parse_yaml(b"seed: 1\npasses:\n  - name: main\n    steps: [a, {use: b}]\n", "x") == {
         "seed": 1,
         "passes": [{"name": "main", "steps": ["a", {"use": "b"}]}],
     }
+    os.mkfifo(tmp_path / "c.yaml")
+    with pytest.raises(ConfigError, match="not a regular file"):
+        load_yaml(tmp_path / "c.yaml")
 
 
 @pytest.mark.parametrize(

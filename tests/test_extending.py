@@ -126,9 +126,8 @@ def test_a_run_knows_the_packages_of_its_entries(films: Path, tmp_path: Path) ->
     assert {(one["package"], one["version"]) for one in entries.values()} == {("film-kgqa", "1.0")}
     recorded = records_of(site.parent / "runs/films/dataset")[0]["provenance"]["entries"]
     assert [text.split(" source ")[0] for text in recorded] == [f"{name} film-kgqa 1.0" for name in entries]
-    assert (
-        "| steps.years | film-kgqa 1.0 source" in (site.parent / "runs/films/dataset/README.md").read_text()
-    )
+    card = (site.parent / "runs/films/dataset/README.md").read_text()
+    assert "| steps.years | film-kgqa 1.0 source" in card
     (site / "film_kgqa" / "years.py").write_text((site / "film_kgqa" / "years.py").read_text() + "\n")
     for verb in ("run", "merge"):
         assert "entries.steps.years.source" in kgqa(site, verb, "runs/films", code=2).stderr

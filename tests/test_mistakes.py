@@ -187,9 +187,8 @@ def test_a_mistake_on_an_item_is_counted_by_its_reason_and_others_are_accepted(
     turn = "        number = next(NUMBERS)\n"
     for number, body in enumerate(COUNTED):
         turn += f"        if number == {number}:\n            {body}\n"
-    write(
-        tmp_path, STEP.replace("        return Done(score=1.0)\n", f"{turn}        return Done(score=1.0)\n")
-    )
+    end = "        return Done(score=1.0)\n"
+    write(tmp_path, STEP.replace(end, turn + end))
     kgqa("all", tmp_path / "run.yaml", tmp_path / "run")
     accounting = json.loads((tmp_path / "run/dataset/accounting.json").read_text())
     assert accounting["failed"] == Counter(f"mine: {reason}" for reason in COUNTED.values())

@@ -176,6 +176,8 @@ def test_what_is_wrong_is_said_before_anything_is_written(tmp_path: Path) -> Non
         kgqa_hpc.Graphlet(per_shape=3)
     with pytest.raises(InputError, match="no such run folder"):
         Run(tmp_path / "run")
+    with pytest.raises(ConfigError, match=r"engine\.model: /none\.gguf does not exist"):
+        _run(tmp_path / "run", engine={"kind": "cpu", "model": "/none.gguf"}).create()
     with pytest.raises(InputError, match="a preview of 0 items"):
         _run(tmp_path / "run").preview(0)
     assert not (tmp_path / "run").exists()

@@ -39,11 +39,6 @@ def opened(run: RunFolder) -> tuple[RunFolder, dict[str, Any]]:
     return run, run.config()
 
 
-def test_who_makes_a_run_agrees_to_its_servers_and_commands(make: Make) -> None:
-    pinned = {"engine.base_url": "http://node1:8000/v1", "engine.api_key_env": "MY_KEY"}
-    assert require_agreed(*opened(make(SERVER))) == pinned
-
-
 def test_who_adds_a_judge_agrees_to_its_server_and_to_the_variable_that_is_its_default(make: Make) -> None:
     server = {"kind": "openai", "model": "m", "base_url": "http://node2:8000/v1"}
     step = {"use": "judge", "prompt": "filter", "as": "b"}

@@ -125,9 +125,8 @@ class Quarantine:
         moved = list(folder.glob("quarantine/*.h5"))
         assert moved or (folder / "results" / "s.h5").read_bytes() == b"broken"
         for path in moved:
-            assert (
-                read_document(path.with_name(f"{path.name}.reason.json"), "reason")["reason"] == "the reason"
-            )
+            reason = read_document(path.with_name(f"{path.name}.reason.json"), "reason")
+            assert reason["reason"] == "the reason"
 
 
 class Journaling:

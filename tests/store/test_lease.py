@@ -74,6 +74,14 @@ def test_a_zombies_heartbeat_never_reaches_its_successors_lease(leases: MakeLeas
     assert leases("w2").claim(NAME) is not None
 
 
+def test_days_of_heartbeats_leave_no_file_open(leases: MakeLeases) -> None:
+    lease = claimed(leases(), NAME)
+    before = len(os.listdir("/proc/self/fd"))
+    for _ in range(50):
+        assert lease.renew()
+    assert len(os.listdir("/proc/self/fd")) < before + 50
+
+
 def test_all_holders_are_listed_without_writing(leases: MakeLeases, monkeypatch: pytest.MonkeyPatch) -> None:
     mine = leases("w1")
     for number in range(30):

@@ -200,6 +200,16 @@ def test_a_living_lease_is_looked_at_less_often_the_more_shards_remain(many: Run
     assert 0.74 * 80 * queue_module.PACE <= longest <= 1.26 * 80 * queue_module.PACE
 
 
+def test_a_lease_that_may_be_a_dead_workers_is_looked_at_when_it_would_expire(
+    many: RunFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(queue_module, "PACE", 100.0)  # as with tens of thousands of shards
+    claim_all(queue_of(many, "w1"))
+    idle = pass_queue(many, "main", "w2", 300.0)
+    look_at_all(idle)
+    assert max(idle._not_before.values()) - time.monotonic() <= 1.25 * 301
+
+
 def test_the_wait_grows_with_jitter_and_starts_anew_after_a_lease(few: RunFolder) -> None:
     held, queue = claim_all(queue_of(few, "w1")), queue_of(few, "w2")
     waits = []

@@ -170,8 +170,8 @@ def test_memory_does_not_grow_with_the_number_of_anchors(path: Path) -> None:
         from kgqa_hpc.store.shards import AnchorsFile, write_anchors
 
         def anchors(n):
-            nodes = [[f"N:{k}", f"a name of ordinary length {k}", "Phenotype"] for k in range(5)]
             for i in range(n):
+                nodes = [[f"N:{i}-{k}", f"a name of ordinary length {k}", "Phenotype"] for k in range(5)]
                 yield {"id": f"g07-{i:016x}", "kind": "graphlet", "group": "shape 7", "nodes": nodes,
                        "weight": 1.0, "relations": [[0, 1, "is a"]] * 6, "data": {"shape": 7}}
 

@@ -195,12 +195,6 @@ def test_a_person_gets_messages_answers_and_what_100000_would_take_and_no_run(pr
     assert "100,000 would take" in told
 
 
-def test_a_configuration_that_cannot_be_served_is_told_like_everywhere(project: Path) -> None:
-    (project / "nodes.csv").unlink()
-    told = kgqa("preview", project / "run.yaml", code=2).stderr
-    assert "nodes.csv" in told
-
-
 def test_the_log_that_a_failed_trial_names_stays(project: Path) -> None:
     text = (project / "run.yaml").read_text()
     server = "{kind: openai, model: m, command: [sh, -c, 'echo why; exit 1', '{port}']}"
