@@ -11,8 +11,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kgqa_hpc.errors import GraphFormatError, InputError
-from kgqa_hpc.plugins.biokg.sources import rdf
-from kgqa_hpc.errors import ConfigError, GraphFormatError, InputError
 from kgqa_hpc.plugins.biokg import rdf
 from kgqa_hpc.text.streams import XML_ENTITY_BYTES
 from tests.kg.conftest import load_source
