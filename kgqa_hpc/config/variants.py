@@ -50,7 +50,7 @@ def changes(variants: Mapping[str, Any]) -> dict[str, Change]:
     else:
         if len(variants) != 1:
             raise ConfigError(
-                "variants: name one setting, with the values to compare, or the changed keys of each variant"
+                "variants: give one key with the values to compare, or the changed keys of each variant"
             )
         ((key, values),) = variants.items()
         # A variant's name is the last part of a text ("model" for "org/model"), or KEY-NUMBER for a number.
