@@ -46,9 +46,7 @@ def init(
         say("\n".join(map(str, write_plugin(plugin, config))))
         return
     if run is None:
-        raise InputError(
-            "the run folder is missing: kgqa init CONFIG RUN", "or kgqa init --example NAME FILE"
-        )
+        raise InputError("which folder? kgqa init CONFIG RUN", "or kgqa init --example NAME FILE")
     from kgqa_hpc.run import Run as AnyRun
 
     AnyRun.from_config(config, run).create(accept_code=accept_changed_code)
@@ -279,9 +277,7 @@ def extend(
     by_shape = type(anchors).size == "per_shape"
     if (per_shape is not None, number is not None) != (by_shape, not by_shape):
         option = "--per-shape N" if by_shape else "--number N"
-        raise InputError(
-            f"anchors of kind {anchors.kind} are counted by {option}", "give this option, and no other number"
-        )
+        raise InputError(f"how many? anchors of kind {anchors.kind} are counted by {option}")
     say(draw_more(run, per_shape or number or 0, threads, trust=trust_config))
     say(f"next: kgqa run {shell_word(run)}")
 

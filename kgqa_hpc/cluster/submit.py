@@ -134,7 +134,7 @@ def _submit(run: RunFolder, job: Job, resources: Resources, before: Sequence[str
         reason = f"{job.name} could not be submitted: {' '.join(str(problem).split())}"
         if before and not local:
             subprocess.run(["scancel", *before], check=False)
-            reason += f"; cancelled, because they are useless without it: {', '.join(before)}"
+            reason += f"; cancelled, for nothing runs without it: {', '.join(before)}"
         raise InputError(reason, "mend it and submit again") from problem
     return str(jobs[0].job_id).split("_")[0]
 

@@ -49,9 +49,7 @@ def changes(variants: Mapping[str, Any]) -> dict[str, Change]:
         key_path, names, combined = "variants", list(variants), [dict(change) for change in variants.values()]
     else:
         if len(variants) != 1:
-            raise ConfigError(
-                "variants: give one key with the values to compare, or the changed keys of each variant"
-            )
+            raise ConfigError("variants: name one setting, with the values to compare, or what each changes")
         ((key, values),) = variants.items()
         # A variant's name is the last part of a text ("model" for "org/model"), or KEY-NUMBER for a number.
         key_path, last = f"variants.{key}", key.rpartition(".")[2]

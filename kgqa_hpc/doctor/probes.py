@@ -143,7 +143,7 @@ def _mpiexec(timeout: float) -> str:
         )
     (launcher, _), (library, _) = _mpi_of(_LAUNCHER, timeout), _mpi_of(_LIBRARY, timeout)
     if launcher is None:
-        raise Fails(f"{path} does not name its MPI", "load a module of Open MPI 5")
+        raise Fails(f"{path} does not say what it is", "load a module of Open MPI 5")
     if problem := mismatch(launcher, library):
         raise Fails(f"{path}: {problem[0]}", problem[1])
     tolerant = launcher.family == "Open MPI 5"
@@ -183,9 +183,9 @@ def _apptainer(timeout: float) -> str:
     code, text = run(["apptainer", "--version"], timeout)
     if code != 0:
         raise Fails("not on PATH", "load its module, or tools/install_system.sh apptainer")
-    if _root_lacks_capability() and "CAP_SYS_RESOURCE" not in os.environ.get("APPTAINER_DROP_CAPS", ""):
+    if _root_is_short_of_a_right() and "CAP_SYS_RESOURCE" not in os.environ.get("APPTAINER_DROP_CAPS", ""):
         fix = "export APPTAINER_DROP_CAPS=CAP_SYS_RESOURCE"
-        raise Fails("cannot start: root lacks the capability CAP_SYS_RESOURCE here", fix)
+        raise Fails("cannot start: root lacks a right here that it expects", fix)
     version = text.split()[-1]
     if os.geteuid() == 0:
         return f"{version}; can build images (root)"
@@ -199,8 +199,8 @@ def _apptainer(timeout: float) -> str:
     return f"{version}; can run images; to build, ask for a line in /etc/subuid"
 
 
-def _root_lacks_capability() -> bool:
-    """Whether root lacks CAP_SYS_RESOURCE (bit 24), as in a locked-down virtual machine or container."""
+def _root_is_short_of_a_right() -> bool:
+    """Root in a locked-down virtual machine or container: CAP_SYS_RESOURCE (bit 24) is withheld."""
     if os.geteuid() != 0:
         return False
     try:

@@ -178,9 +178,7 @@ def export_graph(graph: KnowledgeGraph, excluded: Iterable[str], path: Path) -> 
     graph = graph.with_edges(~np.isin(graph.edge_type, codes))
     writers = _WRITERS.get(path.suffix)
     if writers is None:
-        raise InputError(
-            f"{path}: no format of a graph has the ending {path.suffix!r}", f"use {', '.join(_WRITERS)}"
-        )
+        raise InputError(f"{path}: no form of a graph ends in {path.suffix!r}", f"use {', '.join(_WRITERS)}")
     files = []
     for part, lines in writers.items():
         file = path.with_suffix(f"{part}{path.suffix}")

@@ -33,7 +33,7 @@ def replay(folder: Path, anchor_id: str, *, trust: bool = False) -> dict[str, An
     require_agreed(run, config.plain(), trust=trust)
     anchor, record = recorded(run, config, anchor_id)
     if record is None:
-        raise InputError(f"{anchor.id}: no engine was asked about it yet", f"kgqa run {shell_word(folder)}")
+        raise InputError(f"{anchor.id}: was asked nothing yet", f"kgqa run {shell_word(folder)}")
     if not record["trace"]:
         raise InputError(
             f"{anchor.id}: no step asked an engine about it", f"kgqa explain {shell_word(folder)} {anchor.id}"
