@@ -45,7 +45,7 @@ class FunctionSettings(EngineSettings):
     concurrency: int = Field(8, ge=1, description="Simultaneous calls.")
 
     def contents(self) -> dict[str, str]:
-        """The digest of the module's file. A saved function has the digest of its source in its name.
+        """The digest of the module's file. A saved function has its digest in its name.
 
         Raises EngineConfigError without the module.
         """
