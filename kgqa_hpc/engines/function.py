@@ -10,6 +10,7 @@ is that of this attempt. The function returns a text, or an object that is writt
 
 import hashlib
 import importlib.util
+import inspect
 import json
 import os
 import pickle
@@ -110,8 +111,10 @@ def _load(call: str) -> Function:
             f"engine.call: {call} cannot be imported: {type(problem).__name__}: {problem}",
             PLACES,
         ) from problem
-    if not callable(entry):
+    kinds = (inspect.isclass, inspect.iscoroutinefunction, inspect.isgeneratorfunction)
+    if not callable(entry) or any(kind(entry) for kind in kinds):
         raise EngineConfigError(
-            f"engine.call: {call} is not a function", "name a function(messages, schema, seed)"
+            f"engine.call: {call} is not a function that returns an answer",
+            "name a function(messages, schema, seed), not a class, an async function or a generator",
         )
     return entry
