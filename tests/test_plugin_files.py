@@ -227,6 +227,8 @@ class Films:
     [
         ("pass", "source films of my_steps.py: read() returned None"),
         ("return 1 / 0", "source films of my_steps.py failed: ZeroDivisionError"),
+        ("raise SystemExit(0)", "source films of my_steps.py failed: SystemExit: 0 (my_steps.py line 14)"),
+        ("import json; json.loads('x')", "line 1 column 1 (char 0) (my_steps.py line 14)"),
     ],
 )
 def test_a_source_that_reads_no_graph_is_one_line_with_its_file(folder: Path, body: str, words: str) -> None:
@@ -234,6 +236,13 @@ def test_a_source_that_reads_no_graph_is_one_line_with_its_file(folder: Path, bo
     config = "plugins: [my_steps.py]\ngraph: {source: films}\nengine: {kind: scripted}\n"
     (folder / "run.yaml").write_text(config)
     assert words in kgqa("all", folder / "run.yaml", folder / "run", code=2).stderr
+
+
+def test_what_an_entry_prints_is_no_part_of_the_result(folder: Path) -> None:
+    edit(folder / "my_steps.py", 'return f"<p', 'return print("aside") or f"<p')
+    done = kgqa("all", folder / "run.yaml", folder / "run")
+    assert "aside" in done.stderr
+    assert "aside" not in done.stdout
 
 
 def test_an_export_that_fails_is_one_line_with_its_file(folder: Path) -> None:
