@@ -138,8 +138,21 @@ def test_a_metric_of_a_file_is_scored_beside_the_others(folder: Path) -> None:
     scores = json.loads(kgqa(*words, "--json").stdout)
     assert scores["same_length"] == 1.0
     assert scores["rouge1"] == 0.0
-    edit(folder / "my_steps.py", "return [float", "return 2 * [float")
-    assert "score metric same_length of my_steps.py gave values of shape (2,)" in kgqa(*words, code=2).stderr
+    for value in ("nan", "inf"):
+        edit(folder / "my_steps.py", "return [float", f"return [float('{value}') or float")
+        refused = kgqa(*words, code=2).stderr
+        assert f"score metric same_length of my_steps.py gave {value} for the pair '1'" in refused
+        edit(folder / "my_steps.py", f"float('{value}') or ", "")
+    for value in (None, "0.5"):
+        edit(folder / "my_steps.py", "return [float", f"return [{value!r} for _ in predictions] or [float")
+        assert f"same_length of my_steps.py gave {value!r} for the pair '1'" in kgqa(*words, code=2).stderr
+        edit(folder / "my_steps.py", f"[{value!r} for _ in predictions] or ", "")
+    edit(folder / "my_steps.py", "return [float", "return [1e308 for _ in predictions] or [float")
+    for file in ("given", "wanted"):
+        (folder / f"{file}.jsonl").write_text('{"id": "1", "text": "ab"}\n{"id": "2", "text": "ab"}\n')
+    assert json.loads(kgqa(*words, "--json").stdout, parse_constant=pytest.fail)["same_length"] is None
+    edit(folder / "my_steps.py", "return [1e308 for _ in predictions] or [float", "return 2 * [float")
+    assert "score metric same_length of my_steps.py gave values of shape (4,)" in kgqa(*words, code=2).stderr
 
 
 def test_a_run_goes_on_with_its_own_copy_where_the_file_is_gone(folder: Path) -> None:

@@ -151,7 +151,11 @@ def _end_with(problem: KgqaError) -> NoReturn:
 
 
 def print_json(document: Any, indent: int | None = 2) -> None:
-    """Print a document as JSON with control characters escaped: no terminal acts on them, and parsers restore them."""
+    """Print a document as JSON with control characters escaped: no terminal acts on them, and parsers restore them.
+
+    NaN and infinity, which JSON does not have, become null.
+    """
+    document = json.loads(json.dumps(document), parse_constant=lambda _: None)
     print(plain_json(json.dumps(document, indent=indent, ensure_ascii=False)))
 
 
