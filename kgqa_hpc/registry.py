@@ -176,9 +176,9 @@ class Registry:
             if getattr(problem, "errno", None) in (errno.ENOSPC, errno.EDQUOT):
                 raise  # the entry is not to blame for a full disk
             in_file = FILE_ENTRIES[self.group].get(name)
-            place = _place(in_file.entry if in_file else self._loaded.get(name))
+            code_place = _place(in_file.entry if in_file else self._loaded.get(name))
             frames = traceback.extract_tb(problem.__traceback__)
-            frame = ([frame for frame in frames if frame.filename.startswith(place)] or frames)[-1]
+            frame = ([frame for frame in frames if frame.filename.startswith(code_place)] or frames)[-1]
             raise ExtensionError(
                 f"{self.entry(name)} failed: {type(problem).__name__}: {problem} "
                 f"({Path(frame.filename).name} line {frame.lineno})",

@@ -99,7 +99,7 @@ class Decision:
     def reason(self, verdicts: Verdicts) -> str | None:
         """The reason why the item is rejected (the objections by judge); None when it is accepted.
 
-        A judge without a verdict objects. The rule gets copies. Raises ExtensionError when the rule fails or returns no bool.
+        A judge without a verdict objects. The rule gets copies. Raises ExtensionError when it fails or returns no bool.
         """
         if not self.judges:
             return None
