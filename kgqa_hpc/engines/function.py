@@ -112,7 +112,7 @@ def _load(call: str) -> Function:
             PLACES,
         ) from problem
     kinds = (inspect.isclass, inspect.iscoroutinefunction, inspect.isgeneratorfunction)
-    if not callable(entry) or any(kind(entry) for kind in kinds):
+    if not callable(entry) or any(kind(part) for kind in kinds for part in (entry, type(entry).__call__)):
         raise EngineConfigError(
             f"engine.call: {call} is not a function that returns an answer",
             "name a function(messages, schema, seed), not a class, an async function or a generator",

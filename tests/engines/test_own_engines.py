@@ -213,7 +213,14 @@ def yielding(messages: Any, schema: Any, seed: int) -> Iterator[str]:
     yield "{}"
 
 
-@pytest.mark.parametrize("name", ["waiting", "yielding", "Echo"])
+class Later:
+    __call__ = staticmethod(waiting)
+
+
+later = Later()
+
+
+@pytest.mark.parametrize("name", ["waiting", "yielding", "Echo", "later"])
 def test_what_returns_no_answer_when_it_is_called_is_refused(name: str) -> None:
     with pytest.raises(EngineConfigError, match=f"{name} is not a function that returns an answer"):
         FunctionEngine.ask_once(FunctionSettings(call=f"{__name__}:{name}"))
