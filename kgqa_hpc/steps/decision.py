@@ -113,8 +113,8 @@ class Decision:
             )
         if not isinstance(accepted, bool):
             raise ExtensionError(
-                f"{RULES.entry(self.name)} returned {accepted!r:.80} ({type(accepted).__name__}, no bool of Python)",
-                "return True or False",
+                f"{RULES.entry(self.name)} returned {accepted!r:.80} ({type(accepted)})",
+                "return Python's True or False",
             )
         if accepted:
             return None

@@ -107,7 +107,7 @@ def test_a_rule_changes_copies_and_returns_a_bool_of_python(monkeypatch: pytest.
     stored = verdicts("ab")
     assert decision(Decide(rule="clearing"), JUDGES).reason(stored) == "c: no"
     assert stored == verdicts("ab")
-    with pytest.raises(ExtensionError, match=r"returned .*True.* \(bool_?, no bool of Python\)"):
+    with pytest.raises(ExtensionError, match=r"returned .*True.* \(<class 'numpy"):
         decision(Decide(rule="of_numpy"), JUDGES).reason(stored)
 
 
