@@ -22,10 +22,11 @@ import errno
 import hashlib
 import pkgutil
 import sys
+import threading
 import traceback
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext, redirect_stdout
 from functools import cache, cached_property
 from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
@@ -74,6 +75,12 @@ def _source_digest(package: str) -> str:
         content = path.read_bytes()
         digest.update(f"{name.as_posix()} {len(content)}\n".encode() + content)
     return digest.hexdigest()
+
+
+def _place(entry: Any) -> str:
+    """The file or package folder that holds an entry's code; "" where neither is known."""
+    package = str(getattr(entry, "__module__", "")).partition(".")[0]
+    return str(getattr(sys.modules.get(package), "__file__", None) or "").removesuffix("__init__.py")
 
 
 class FileEntry(NamedTuple):
@@ -155,18 +162,26 @@ class Registry:
 
     @contextmanager
     def calling(self, name: str) -> Iterator[None]:
-        """Within the block, turn an unexpected exception of the entry's code into an ExtensionError with its line."""
+        """Within the block, turn an unexpected exception of the entry's code into an ExtensionError with its line.
+
+        What the entry prints goes to stderr, as stdout holds results; another thread leaves the stream alone.
+        """
+        is_main = threading.current_thread() is threading.main_thread()
         try:
-            yield
+            with redirect_stdout(sys.stderr) if is_main else nullcontext():
+                yield
         except (KgqaError, MemoryError):
             raise
-        except Exception as problem:
+        except (Exception, SystemExit) as problem:
             if getattr(problem, "errno", None) in (errno.ENOSPC, errno.EDQUOT):
                 raise  # the entry is not to blame for a full disk
+            in_file = FILE_ENTRIES[self.group].get(name)
+            code_place = _place(in_file.entry if in_file else self._loaded.get(name))
             frames = traceback.extract_tb(problem.__traceback__)
+            frame = ([frame for frame in frames if frame.filename.startswith(code_place)] or frames)[-1]
             raise ExtensionError(
                 f"{self.entry(name)} failed: {type(problem).__name__}: {problem} "
-                f"({Path(frames[-1].filename).name} line {frames[-1].lineno})",
+                f"({Path(frame.filename).name} line {frame.lineno})",
                 "kgqa -v shows the whole traceback",
             ) from problem
 

@@ -11,8 +11,9 @@ import hashlib
 import inspect
 import sys
 from collections.abc import Callable, Iterable, Mapping
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
+from types import CellType, CodeType
 from typing import Any
 
 from pydantic import BaseModel, ValidationError
@@ -149,11 +150,7 @@ def engine_section(value: Any, files: dict[str, bytes]) -> Any:
         return plain("engine", value)
     name = getattr(value, "__name__", type(value).__name__).strip("<>")
     content = _saved(value)
-    try:
-        source = inspect.getsource(value).encode()
-    except (OSError, TypeError):
-        source = content
-    file = f"{name}-{hashlib.sha256(source).hexdigest()[:12]}.pickle"
+    file = f"{name}-{hashlib.sha256(_described(value).encode()).hexdigest()[:12]}.pickle"
     files[file] = content
     return {"kind": "function", "call": _MARK + file, "model": name}
 
@@ -164,7 +161,7 @@ def place_files(files: Mapping[str, bytes], run: RunFolder) -> None:
     for name, content in files.items():
         path = folder / name
         if path.exists() and (name.endswith(".pickle") or path.read_bytes() == content):
-            continue  # the file name of a function contains the digest of its source
+            continue  # the file name of a function contains its digest
         if path.exists() and not run.untouched():
             raise FingerprintMismatch(
                 f"{path}: {run.path} was made with another graph", "use another run folder for this graph"
@@ -181,6 +178,48 @@ def with_folder(data: Any, folder: Path) -> Any:
         return [with_folder(value, folder) for value in data]
     marked = isinstance(data, str) and data.startswith(_MARK)
     return str(folder / data.removeprefix(_MARK)) if marked else data
+
+
+def _described(value: Any, outer: frozenset[int] = frozenset()) -> str:
+    """A function's source and the values bound to it (closure, defaults, `self`), as text: the same in each process.
+
+    What it calls does not count. A value that cannot be pickled counts by its type alone. `outer`: ids of the values
+    that contain this one.
+    """
+    inner = partial(_described, outer=outer | {id(value)})
+    if id(value) in outer:
+        return "..."
+    if value is None or isinstance(value, str | bytes | int | float):
+        return repr(value)
+    if isinstance(value, list | tuple):
+        return f"[{', '.join(map(inner, value))}]"
+    if isinstance(value, set | frozenset):
+        return inner(sorted(map(inner, value)))
+    if isinstance(value, Mapping):
+        return inner({(inner(key), inner(item)) for key, item in value.items()})
+    if inspect.isfunction(value):
+        bound = [value.__defaults__, value.__kwdefaults__, value.__closure__]
+        return inner(value.__code__) + (inner(bound) if any(bound) else "")
+    source = "" if outer else inner(type(value).__call__)
+    try:
+        if inspect.iscode(value):
+            return _source(value) or inner([value.co_code, value.co_consts, value.co_names])
+        if inspect.ismethod(value):
+            return inner([value.__func__, value.__self__])
+        if isinstance(value, CellType):
+            return inner(value.cell_contents)
+        make, *state = value.__reduce_ex__(4)
+        return source + inner([make.__qualname__, *state])
+    except Exception:  # noqa: BLE001  it may be the code of any class
+        return source + getattr(value, "__qualname__", type(value).__qualname__)
+
+
+def _source(code: CodeType) -> str:
+    """The source of a function; "" where it is in no file."""
+    try:
+        return inspect.getsource(code)
+    except OSError:
+        return ""
 
 
 def _saved(function: Callable[..., Any]) -> bytes:

@@ -103,6 +103,31 @@ def test_doctor_lists_every_entry_and_the_package_it_comes_from(site: Path) -> N
         assert f"{entry} of film-kgqa 1.0" in lines[f"{registry} known"]
 
 
+def test_a_command_that_cannot_be_used_is_listed_with_its_fault_and_none_replaces_a_shipped_one(
+    tmp_path: Path,
+) -> None:
+    site = tmp_path / "site"
+    site.mkdir()
+    (site / "exits.py").write_text("raise SystemExit(0)\n")
+    (site / "wrong.py").write_text("def wrong(words: int | str):\n    pass\n")
+    project = """[project]
+name = "verbs"
+version = "1.0"
+[project.entry-points."kgqa_hpc.commands"]
+exits = "exits:main"
+wrong = "wrong:wrong"
+"""
+    install(site, project)
+    listed = {entry["name"]: entry for entry in json.loads(kgqa(site, "list", "commands", "--json").stdout)}
+    assert "'exits' of verbs 1.0 cannot be imported: SystemExit" in listed["exits"]["description"]
+    assert "command wrong of verbs 1.0 failed: " in listed["wrong"]["description"]
+    shutil.rmtree(site / "verbs-1.0.dist-info")
+    install(site, project.replace("exits =", "show ="))
+    refused = kgqa(site, "list", "commands", code=2).stderr
+    assert "command 'show' of package verbs: kgqa_hpc has one of that name already" in refused
+    assert "Usage" in kgqa(site, "show", "--help").stdout
+
+
 def test_a_wrong_key_of_a_foreign_entry_is_told_with_the_nearest_one(site: Path) -> None:
     config = site.parent / "run.yaml"
     config.write_text(config.read_text().replace("number: 3", "numbr: 3").replace("year: 1979", "yaer: 1979"))

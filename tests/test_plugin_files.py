@@ -138,8 +138,21 @@ def test_a_metric_of_a_file_is_scored_beside_the_others(folder: Path) -> None:
     scores = json.loads(kgqa(*words, "--json").stdout)
     assert scores["same_length"] == 1.0
     assert scores["rouge1"] == 0.0
-    edit(folder / "my_steps.py", "return [float", "return 2 * [float")
-    assert "score metric same_length of my_steps.py gave values of shape (2,)" in kgqa(*words, code=2).stderr
+    for value in ("nan", "inf"):
+        edit(folder / "my_steps.py", "return [float", f"return [float('{value}') or float")
+        refused = kgqa(*words, code=2).stderr
+        assert f"score metric same_length of my_steps.py gave {value} for the pair '1'" in refused
+        edit(folder / "my_steps.py", f"float('{value}') or ", "")
+    for value in (None, "0.5"):
+        edit(folder / "my_steps.py", "return [float", f"return [{value!r} for _ in predictions] or [float")
+        assert f"same_length of my_steps.py gave {value!r} for the pair '1'" in kgqa(*words, code=2).stderr
+        edit(folder / "my_steps.py", f"[{value!r} for _ in predictions] or ", "")
+    edit(folder / "my_steps.py", "return [float", "return [1e308 for _ in predictions] or [float")
+    for file in ("given", "wanted"):
+        (folder / f"{file}.jsonl").write_text('{"id": "1", "text": "ab"}\n{"id": "2", "text": "ab"}\n')
+    assert json.loads(kgqa(*words, "--json").stdout, parse_constant=pytest.fail)["same_length"] is None
+    edit(folder / "my_steps.py", "return [1e308 for _ in predictions] or [float", "return 2 * [float")
+    assert "score metric same_length of my_steps.py gave values of shape (4,)" in kgqa(*words, code=2).stderr
 
 
 def test_a_run_goes_on_with_its_own_copy_where_the_file_is_gone(folder: Path) -> None:
@@ -227,6 +240,8 @@ class Films:
     [
         ("pass", "source films of my_steps.py: read() returned None"),
         ("return 1 / 0", "source films of my_steps.py failed: ZeroDivisionError"),
+        ("raise SystemExit(0)", "source films of my_steps.py failed: SystemExit: 0 (my_steps.py line 14)"),
+        ("import json; json.loads('x')", "line 1 column 1 (char 0) (my_steps.py line 14)"),
     ],
 )
 def test_a_source_that_reads_no_graph_is_one_line_with_its_file(folder: Path, body: str, words: str) -> None:
@@ -234,6 +249,13 @@ def test_a_source_that_reads_no_graph_is_one_line_with_its_file(folder: Path, bo
     config = "plugins: [my_steps.py]\ngraph: {source: films}\nengine: {kind: scripted}\n"
     (folder / "run.yaml").write_text(config)
     assert words in kgqa("all", folder / "run.yaml", folder / "run", code=2).stderr
+
+
+def test_what_an_entry_prints_is_no_part_of_the_result(folder: Path) -> None:
+    edit(folder / "my_steps.py", 'return f"<p', 'return print("aside") or f"<p')
+    done = kgqa("all", folder / "run.yaml", folder / "run")
+    assert "aside" in done.stderr
+    assert "aside" not in done.stdout
 
 
 def test_an_export_that_fails_is_one_line_with_its_file(folder: Path) -> None:

@@ -1,6 +1,7 @@
 """A run from Python: objects in, the same run as a configuration makes, and changes that are refused whole."""
 
 import os
+import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -85,6 +86,55 @@ def test_a_function_judges_a_finished_run(tmp_path: Path, monkeypatch: pytest.Mo
     run.merge()
     (model,) = {record["provenance"]["engine"]["second"]["model"] for record in run.dataset.records()}
     assert model == "answer"
+
+
+def _replying(reply: Any) -> Any:
+    def closing(messages: Any, schema: Any, seed: int) -> Any:
+        return reply
+
+    def with_default(messages: Any, schema: Any, seed: int, reply: Any = reply) -> Any:
+        return reply
+
+    class Model:
+        def __init__(self) -> None:
+            self.reply = reply
+
+        def bound(self, messages: Any, schema: Any, seed: int) -> Any:
+            return self.reply
+
+        __call__ = bound
+
+    model = Model()
+    functions = (closing, with_default, model.bound, model, partial(closing), partial(answer, reply))
+    names = ("closure", "default", "method", "object", "partial", "argument")
+    return dict(zip(names, functions, strict=True))
+
+
+@pytest.mark.parametrize("kind", list(_replying(0)))
+def test_a_function_with_another_value_is_another_engine(kind: str, tmp_path: Path) -> None:
+    def run(reply: Any) -> Run:
+        return _run(tmp_path / "run", engine=_replying(reply)[kind]).create()
+
+    digest = run({"yes", "maybe"}).manifest().digest
+    (tmp_path / "run" / "results").mkdir()  # a run with answers takes no other configuration
+    assert run({"maybe", "yes"}).manifest().digest == digest
+    with pytest.raises(FingerprintMismatch, match="engine"):
+        run({"yes", "no"})
+
+
+def test_a_saved_function_has_one_name_in_every_process() -> None:
+    program = """
+from kgqa_hpc.settings_objects import engine_section
+from pathlib import Path
+from tests.test_run import _replying
+print(*(engine_section(f, {})["call"] for f in _replying([{"a", "b", "c"}, Path("x"), _replying]).values()))
+"""
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    names = [
+        subprocess.check_output([sys.executable, "-c", program], env={**environment, "PYTHONHASHSEED": seed})
+        for seed in "12"
+    ]
+    assert names[0] == names[1]
 
 
 def test_a_run_works_in_a_thread_of_a_program(tmp_path: Path) -> None:

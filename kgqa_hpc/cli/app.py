@@ -18,8 +18,6 @@ from kgqa_hpc.registry import Registry, first_paragraph, shipped_plugins
 from kgqa_hpc.terminal import LOG, set_up
 from kgqa_hpc.text.plain_text import parse_duration, plain, plain_json
 
-COMMANDS = Registry("commands", "command", {})
-
 # `kgqa --help` describes the commands of the usual workflow, in this order, and names the others by group.
 MAIN = "init preview all status show explain judge merge report publish"
 GROUPS = {
@@ -30,6 +28,8 @@ GROUPS = {
     "datasets": "export combine",
     "files": "config clean",
 }
+# Shipped commands are in the registry by name only, so that no package takes one: typer has them.
+COMMANDS = Registry("commands", "command", dict.fromkeys(" ".join([MAIN, *GROUPS.values()]).split(), ""))
 ROOT_OPTIONS = ("-q", "--quiet", "-v", "--verbose")
 
 
@@ -39,21 +39,22 @@ class Verbs(TyperGroup):
     """
 
     def list_commands(self, ctx: Any) -> list[str]:
-        return [*super().list_commands(ctx), *COMMANDS.names()]
+        return list(dict.fromkeys([*super().list_commands(ctx), *COMMANDS.names()]))
 
     def get_command(self, ctx: Any, name: str) -> Any:
         if (command := super().get_command(ctx, name)) or name not in COMMANDS:
             return command
         entry = COMMANDS.get(name)
         parent = typer.Typer(add_completion=False, rich_markup_mode=None)
-        if isinstance(entry, typer.Typer):
-            parent.add_typer(entry, name=name)
-        else:
-            # Without a callback, typer treats a single command as the application.
-            parent.callback()(lambda: None)
-            parent.command(name)(entry)
-        group: Any = typer.main.get_group(parent)
-        return group.commands[name]
+        with COMMANDS.calling(name):
+            if isinstance(entry, typer.Typer):
+                parent.add_typer(entry, name=name)
+            else:
+                # Without a callback, typer treats a single command as the application.
+                parent.callback()(lambda: None)
+                parent.command(name)(entry)
+            group: Any = typer.main.get_group(parent)
+            return group.commands[name]
 
     def invoke(self, ctx: Any) -> Any:
         try:
@@ -151,7 +152,11 @@ def _end_with(problem: KgqaError) -> NoReturn:
 
 
 def print_json(document: Any, indent: int | None = 2) -> None:
-    """Print a document as JSON with control characters escaped: no terminal acts on them, and parsers restore them."""
+    """Print a document as JSON with control characters escaped: no terminal acts on them, and parsers restore them.
+
+    NaN and infinity, which JSON does not have, become null.
+    """
+    document = json.loads(json.dumps(document), parse_constant=lambda _: None)
     print(plain_json(json.dumps(document, indent=indent, ensure_ascii=False)))
 
 

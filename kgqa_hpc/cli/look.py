@@ -88,7 +88,11 @@ def _entries(kind: str, registry: Registry) -> list[Entry]:
     texts: dict[str, str | None] = {}
     if kind == "commands":
         group: Any = typer.main.get_group(app)
-        texts = {name: group.get_command(None, name).help for name in group.list_commands(None)}
+        for name in group.list_commands(None):
+            try:
+                texts[name] = group.get_command(None, name).help
+            except InputError as problem:  # one of another package
+                texts[name] = problem.message
     else:
         texts = dict.fromkeys(
             _SCORES if kind == "metrics" else (), "computed by `kgqa score` where installed"

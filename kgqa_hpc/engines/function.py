@@ -10,6 +10,7 @@ is that of this attempt. The function returns a text, or an object that is writt
 
 import hashlib
 import importlib.util
+import inspect
 import json
 import os
 import pickle
@@ -45,7 +46,7 @@ class FunctionSettings(EngineSettings):
     concurrency: int = Field(8, ge=1, description="Simultaneous calls.")
 
     def contents(self) -> dict[str, str]:
-        """The digest of the module's file. A saved function has the digest of its source in its name.
+        """The digest of the module's file. A saved function has its digest in its name.
 
         Raises EngineConfigError without the module.
         """
@@ -110,8 +111,10 @@ def _load(call: str) -> Function:
             f"engine.call: {call} cannot be imported: {type(problem).__name__}: {problem}",
             PLACES,
         ) from problem
-    if not callable(entry):
+    kinds = (inspect.isclass, inspect.iscoroutinefunction, inspect.isgeneratorfunction)
+    if not callable(entry) or any(kind(part) for kind in kinds for part in (entry, type(entry).__call__)):
         raise EngineConfigError(
-            f"engine.call: {call} is not a function", "name a function(messages, schema, seed)"
+            f"engine.call: {call} is not a function that returns an answer",
+            "name a function(messages, schema, seed), not a class, an async function or a generator",
         )
     return entry

@@ -99,7 +99,7 @@ class Decision:
     def reason(self, verdicts: Verdicts) -> str | None:
         """The reason why the item is rejected (the objections by judge); None when it is accepted.
 
-        A judge without a verdict objects. Raises ExtensionError when the rule fails or returns no bool.
+        A judge without a verdict objects. The rule gets copies. Raises ExtensionError when it fails or returns no bool.
         """
         if not self.judges:
             return None
@@ -108,10 +108,13 @@ class Decision:
             for label, approves in self.judges.items()
         }
         with RULES.calling(self.name):
-            accepted = self.rule(objections, verdicts)
+            accepted = self.rule(
+                dict(objections), {label: dict(verdict) for label, verdict in verdicts.items()}
+            )
         if not isinstance(accepted, bool):
             raise ExtensionError(
-                f"{RULES.entry(self.name)} returned {accepted!r:.80}", "return True or False"
+                f"{RULES.entry(self.name)} returned {accepted!r:.80} ({type(accepted)})",
+                "return Python's True or False",
             )
         if accepted:
             return None

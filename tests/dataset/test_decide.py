@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -88,6 +89,26 @@ def test_a_rule_of_a_file_decides_and_its_mistakes_name_it(monkeypatch: pytest.M
         decide("c").reason(verdicts("c"))
     with pytest.raises(ExtensionError, match=r"failed: TypeError.*judge"):
         decision(Decide(rule="strict_first"), JUDGES).reason(verdicts("a"))
+
+
+def test_a_rule_changes_copies_and_returns_a_bool_of_python(monkeypatch: pytest.MonkeyPatch) -> None:
+    def clearing(objections: Any, verdicts: Any) -> bool:
+        for verdict in verdicts.values():
+            verdict.clear()
+        objections.clear()
+        verdicts.clear()
+        return False
+
+    def of_numpy(objections: Any, verdicts: Any) -> Any:
+        return np.bool_(True)
+
+    entries = {function.__name__: FileEntry(function, Path("mine.py")) for function in (clearing, of_numpy)}
+    monkeypatch.setitem(FILE_ENTRIES, "rules", entries)
+    stored = verdicts("ab")
+    assert decision(Decide(rule="clearing"), JUDGES).reason(stored) == "c: no"
+    assert stored == verdicts("ab")
+    with pytest.raises(ExtensionError, match=r"returned .*True.* \(<class 'numpy"):
+        decision(Decide(rule="of_numpy"), JUDGES).reason(stored)
 
 
 def test_a_merge_decides_again_and_leaves_alone_what_a_step_rejected(make_run: Any) -> None:

@@ -205,6 +205,27 @@ def test_a_module_that_exits_at_import_is_bad_input(tmp_path: Path, monkeypatch:
         FunctionEngine(FunctionSettings(call="exiting:answer"))
 
 
+async def waiting(messages: Any, schema: Any, seed: int) -> str:
+    return "{}"
+
+
+def yielding(messages: Any, schema: Any, seed: int) -> Iterator[str]:
+    yield "{}"
+
+
+class Later:
+    __call__ = staticmethod(waiting)
+
+
+later = Later()
+
+
+@pytest.mark.parametrize("name", ["waiting", "yielding", "Echo", "later"])
+def test_what_returns_no_answer_when_it_is_called_is_refused(name: str) -> None:
+    with pytest.raises(EngineConfigError, match=f"{name} is not a function that returns an answer"):
+        FunctionEngine.ask_once(FunctionSettings(call=f"{__name__}:{name}"))
+
+
 def test_a_module_in_the_working_folder_is_found_and_counts_alike_however_the_program_is_started(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -23,10 +23,10 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from kgqa_hpc.columns import Column
-from kgqa_hpc.errors import ExtensionError, InputError
+from kgqa_hpc.errors import InputError
 from kgqa_hpc.plugins.evaluation.agreement import RESAMPLES, Floats, estimate, interval, mean_of
+from kgqa_hpc.plugins.evaluation.own_metrics import own_metrics
 from kgqa_hpc.plugins.evaluation.records import mapping, records
-from kgqa_hpc.registry import METRICS
 from kgqa_hpc.settings import StepSettings
 from kgqa_hpc.steps.item import PAIR, Item
 from kgqa_hpc.steps.pair import pair_variables
@@ -144,22 +144,15 @@ def score(
 def _metrics(pairs: Pairs) -> tuple[dict[str, Metric], dict[str, str]]:
     """The metrics that this machine can compute, and for each other metric the reason why it cannot.
 
-    Raises ExtensionError for a metric of the registry that does not give one number for each pair.
+    Raises ExtensionError for a metric of the registry that does not give one finite number for each pair.
     """
     from rouge_score.rouge_scorer import RougeScorer
 
     rouge = RougeScorer(list(ROUGE), use_stemmer=False)
     scores = [rouge.score(r, p) for p, r in zip(pairs.predictions, pairs.references, strict=True)]
     values = {name: np.array([score[name].fmeasure for score in scores]) for name in ROUGE}
-    for name in METRICS.names():
-        with METRICS.calling(name):
-            numbers = np.asarray(METRICS.get(name)(pairs.predictions, pairs.references), dtype=np.float64)
-        if name in SCALES or numbers.shape != (len(pairs.rows),):
-            shape = f"gave values of shape {numbers.shape}"
-            problem = "has the name of a shipped metric" if name in SCALES else shape
-            cure = "give one number for each pair, under a name of its own"
-            raise ExtensionError(f"{METRICS.entry(name)} {problem}", cure)
-        values[name] = numbers
+    ids = [str(row["id"]) for row in pairs.rows]
+    values |= own_metrics(pairs.predictions, pairs.references, ids, SCALES)
     metrics = _bleu(pairs) | {name: partial(_mean, means) for name, means in values.items()}
     why = why_no_captions()
     if why is None:
