@@ -87,6 +87,7 @@ REFUSED: dict[str, tuple[str, str, str]] = {  # what is replaced, by what, and w
         "def __init__(self):\n        pass\n\n    def compute",
         "step mine of mine.py failed: TypeError",
     ),
+    "turns as text": ("columns = (", 'turns = "2"\n    columns = (', "step mine of mine.py: turns is '2'"),
     "a field misspelt": ('"question"', '"qestion"', "mine reads qestion, which nothing before it adds"),
     "a file that exits": ("import sys", "import sys\n\nsys.exit('done')", "SystemExit: done"),
     "a package that is not there": ("import sys", "import no_such_package", "ModuleNotFoundError"),
