@@ -13,10 +13,11 @@ from kgqa_hpc.anchors.anchor import Anchor, AnchorKind
 from kgqa_hpc.columns import Column
 from kgqa_hpc.errors import ExtensionError, InputError
 from kgqa_hpc.prompts.files import shipped_prompts
-from kgqa_hpc.steps.item import Item, Outcome
+from kgqa_hpc.steps.check import step
+from kgqa_hpc.steps.item import Item, Outcome, end
 from kgqa_hpc.steps.pair import Judge
 from kgqa_hpc.steps.step import Step
-from kgqa_hpc.testing import EVIDENCE, Done, Retry, answer, item, record, run_step
+from kgqa_hpc.testing import EVIDENCE, Done, Reject, Retry, answer, item, record, run_step
 from tests.command import kgqa
 from tests.project import write_project
 
@@ -86,6 +87,7 @@ REFUSED: dict[str, tuple[str, str, str]] = {  # what is replaced, by what, and w
         "def __init__(self):\n        pass\n\n    def compute",
         "step mine of mine.py failed: TypeError",
     ),
+    "turns as text": ("columns = (", 'turns = "2"\n    columns = (', "step mine of mine.py: turns is '2'"),
     "a field misspelt": ('"question"', '"qestion"', "mine reads qestion, which nothing before it adds"),
     "a file that exits": ("import sys", "import sys\n\nsys.exit('done')", "SystemExit: done"),
     "a package that is not there": ("import sys", "import no_such_package", "ModuleNotFoundError"),
@@ -106,6 +108,9 @@ COUNTED: dict[str, str] = {  # what the step does to an item, and the reason tha
     "item.output = None": "output is no mapping",
     "item.records = 'two'": "records is no list of mappings",
     "item.records = [{'question': 'Which?'}]": "ended without question and answer",
+    "item.records = [{**item.output, 'reason': 5}]": "the reason of a record is no text",
+    "item.records = [{**item.output, 'question': ''}]": "ended without question and answer",
+    "item.output['answer'] = ' '": "ended without question and answer",
     "item.verdicts['mine'] = 'yes'": "a verdict is no mapping",
     "sys.exit('cannot go on')": "SystemExit",
     "[][0]": "IndexError",
@@ -236,6 +241,22 @@ def test_mistakes_of_a_step_are_told_as_in_a_run() -> None:
         run_step(Forgetful, item())
     Forgetful.returned = Done(wrods=1)
     assert run_step(Forgetful, item()) == Retry("wrods is no column of it, did you mean words?", "failed")
+
+
+def test_a_function_that_names_no_column_or_no_reason_is_told_so() -> None:
+    pair = item(question="Who directed Solaris?", answer="Tarkovsky.")
+
+    def number(item: Item) -> object:
+        return {5: 3}
+
+    assert run_step(step(number), pair) == Retry("5 is no column of it", "failed")
+
+    def refuse(item: Item) -> object:
+        return Reject("")
+
+    assert run_step(step(refuse), pair) == Reject("refuse: no reason given")
+    end(pair, Reject(""), AnchorKind(), "mine")
+    assert pair.reason == "mine: no reason given"
 
 
 def test_an_item_keeps_its_earlier_results_when_an_answer_is_refused() -> None:

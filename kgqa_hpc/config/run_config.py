@@ -297,7 +297,7 @@ def _step_problems(settings: StepSettings, available: set[str], key: Key) -> Ite
         yield (*key, "prompt"), f"is missing: step {use} has no prompt of its own"
     if not asking and settings.prompt is not None:
         yield (*key, "prompt"), f"step {use} asks no model and takes no prompt"
-    if settings.later_prompts and (not asking or step.turns < 2):
+    if settings.later_prompts and (not asking or step.turns == 1):
         yield (*key, "later_prompts"), f"step {use} does not ask in turns"
     if not asking and settings.temperature is not None:
         yield (*key, "temperature"), f"step {use} asks no model and takes no temperature"

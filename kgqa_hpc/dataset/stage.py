@@ -21,7 +21,7 @@ import pyarrow.parquet as pq
 from kgqa_hpc import errors
 from kgqa_hpc.anchors.anchor import Anchor
 from kgqa_hpc.config import RunConfig, decision_of
-from kgqa_hpc.dataset.accounting import OUTCOMES, Accounting, RequestCounts
+from kgqa_hpc.dataset.accounting import OUTCOMES, Accounting, RecordCounts, RequestCounts
 from kgqa_hpc.dataset.candidates import Staged, StagedFile, removed_if_damaged
 from kgqa_hpc.dataset.columns import Columns
 from kgqa_hpc.dataset.duplicates import signatures, words
@@ -295,6 +295,7 @@ def collect_staged(work: FinishedWork, folder: Path) -> tuple[Staged, Accounting
             accounting.group(name).waiting += 1
         for name, status, reason in facts["lists"]:
             accounting.group(name).add(status, reason)
+            accounting.records.setdefault(name, RecordCounts())  # each of its lists may be empty
     # Raise the first error that is no damaged result, or else one error that names all damaged results.
     for problem in problems:
         if len(problems) == 1 or not isinstance(problem, CorruptFile):

@@ -14,6 +14,8 @@ nulls: int64, double, bool or large_string.
 from __future__ import annotations
 
 import json
+import re
+from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -29,6 +31,7 @@ from scipy.sparse.csgraph import connected_components
 from kgqa_hpc.errors import InputError
 from kgqa_hpc.kg.relations import Codes, Csr, Int64, Node, Relation, RelationIndex, first_of_runs
 from kgqa_hpc.registry import did_you_mean
+from kgqa_hpc.store.canonical import dumps
 
 TYPES = {"integer": pa.int64(), "decimal": pa.float64(), "boolean": pa.bool_(), "text": pa.large_string()}
 
@@ -37,6 +40,7 @@ _ROWS = 65_536
 SYNONYMS = "synonyms"  # the text property with other names of a node, joined by bars
 INTEGER = r"^-?(0|[1-9][0-9]*)$"
 _NUMBER = r"^-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?$"
+_SURROGATE = re.compile("[\ud800-\udfff]")
 _BOOLEAN = r"^(?i:true|false)$"
 
 
@@ -106,13 +110,15 @@ class KnowledgeGraph:
         codes = {"node_type": len(self.node_types), "edge_type": len(self.edge_types)}
         codes |= {"edge_source": nodes, "edge_target": nodes}
         for name in ("node_ids", "names", *codes):
-            kind = np.int32 if name in codes else object
+            values = np.asarray(getattr(self, name), None if name in codes else object)
             length = edges if name.startswith("edge") else nodes
-            array: np.ndarray = np.asarray(getattr(self, name), dtype=kind).view()
-            if array.shape != (length,):
-                raise ValueError(f"{name} has shape {array.shape}, expected ({length},)")
-            if name in codes and length and (array.min() < 0 or array.max() >= codes[name]):
+            if values.shape != (length,):
+                raise ValueError(f"{name} has shape {values.shape}, expected ({length},)")
+            if name in codes and length and values.dtype.kind not in "iu":
+                raise ValueError(f"{name} holds {values.dtype}, expected integers")
+            if name in codes and length and (values.min() < 0 or values.max() >= codes[name]):
                 raise ValueError(f"{name} has values outside 0..{codes[name] - 1}")
+            array = values.astype(np.int32 if name in codes else object, copy=False).view()
             array.flags.writeable = False  # only this view is read-only; the caller's array stays writable
             object.__setattr__(self, name, array)
         for properties, length in ((self.node_properties, nodes), (self.edge_properties, edges)):
@@ -252,6 +258,30 @@ class KnowledgeGraph:
         for code in np.unique(self.edge_type[self.one_way() & np.isin(there, back)]):
             facts[self.edge_types[code]].add("mixed")
         return facts
+
+
+def faults_of(graph: KnowledgeGraph) -> Iterator[str]:
+    """A sentence for each part of a graph that kg.h5 cannot hold or that `Assembly` refuses."""
+    for name in ("node_ids", "names", "node_types", "edge_types", "node_properties", "edge_properties"):
+        texts = list(getattr(graph, name))
+        for position, text in enumerate(texts):
+            if not isinstance(text, str) or _SURROGATE.search(text):
+                yield f"{name}[{position:,}] is {text!r:.80}, no text"
+        repeated = [text for text, number in Counter(texts).items() if number > 1]
+        if repeated and name != "names":
+            yield f"{len(repeated):,} {name.replace('_', ' ')} stand twice, e.g. {repeated[0]!r}"
+    if blank := sum(not node.strip() for node in graph.node_ids):
+        yield f"{blank:,} node ids are empty"
+    for name, column in (*graph.node_properties.items(), *graph.edge_properties.items()):
+        kind = column.type if isinstance(column, pa.Array) else type(column).__name__
+        if kind not in TYPES.values():
+            yield f"property {name!r} is {kind}, none of {', '.join(map(str, TYPES.values()))}"
+        elif kind == TYPES["decimal"] and not pc.all(pc.is_finite(column), min_count=0).as_py():
+            yield f"property {name!r} holds nan or inf"
+    try:
+        dumps(dict(graph.attributes))
+    except (TypeError, ValueError) as problem:
+        yield f"attributes cannot be stored: {problem}"
 
 
 def simple_csr(

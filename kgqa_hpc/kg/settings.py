@@ -9,9 +9,9 @@ files are ignored: the run has its own graph in kg.h5.
 from __future__ import annotations
 
 import os
-from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
+from dataclasses import replace
 from itertools import chain, count
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
@@ -26,6 +26,7 @@ from kgqa_hpc.store.atomic import exists
 from kgqa_hpc.store.canonical import curing, read_document, sha256_of, write_document
 from kgqa_hpc.store.run_folder import RunFolder
 from kgqa_hpc.terminal import note
+from kgqa_hpc.text.plain_text import normalized
 
 if TYPE_CHECKING:
     from kgqa_hpc.kg.graph import KnowledgeGraph
@@ -121,7 +122,8 @@ def load_graph(config: GraphConfig) -> KnowledgeGraph:
             f"{SOURCES.entry(config.source)}: read() returned {graph!r:.80}", "return a KnowledgeGraph"
         )
     if not SOURCES.ships(config.source):
-        _check_like_assembly(graph, config)
+        with SOURCES.calling(config.source):
+            graph = _like_assembly(graph, config)
     else:
         for name in sorted(
             {*getattr(config, "properties", ())} - {*graph.node_properties, *graph.edge_properties}
@@ -136,23 +138,32 @@ def load_graph(config: GraphConfig) -> KnowledgeGraph:
     return hydrated
 
 
-def _check_like_assembly(graph: KnowledgeGraph, config: GraphConfig) -> None:
-    """Apply the checks of `Assembly` to a graph that another package may have built without it.
+def _like_assembly(graph: KnowledgeGraph, config: GraphConfig) -> KnowledgeGraph:
+    """A graph that another package may have built without `Assembly`, with names as that makes them.
 
-    Raises GraphFormatError for a repeated node id, and under `unnamed_nodes: error` for a node without a name.
+    Raises GraphFormatError for the first fault, and under `unnamed_nodes: error` for a node without a name.
     """
-    repeated = [node for node, number in Counter(graph.node_ids.tolist()).items() if number > 1]
-    if repeated:
+    import numpy as np
+
+    from kgqa_hpc.kg.graph import faults_of
+
+    def renamed(names: Iterable[str]) -> KnowledgeGraph:
+        return replace(graph, names=np.array(list(names), object))
+
+    graph = renamed("" if name is None else name for name in graph.names)
+    for problem in faults_of(graph):
         raise GraphFormatError(
-            f"{SOURCES.entry(config.source)}: {len(repeated):,} node ids stand twice, e.g. {repeated[0]!r}",
-            "build the graph with kgqa_hpc.kg.assemble.Assembly, which applies graph.duplicate_nodes",
+            f"{SOURCES.entry(config.source)}: {problem}",
+            "mend its `read`, or use kgqa_hpc.kg.assemble.Assembly, which applies graph.duplicate_nodes, too",
         )
-    if config.unnamed_nodes == "error" and config.hydrate is None and (graph.names == "").any():
-        unnamed = graph.node_ids[graph.names == ""]
+    graph = renamed(normalized("NFC", name) if name.strip() else "" for name in graph.names)
+    unnamed = graph.node_ids[graph.names == ""]
+    if config.unnamed_nodes == "error" and config.hydrate is None and len(unnamed):
         raise GraphFormatError(
             f"{SOURCES.entry(config.source)}: {len(unnamed):,} nodes have no name, e.g. {unnamed[0]!r}",
             "name them, or set graph.unnamed_nodes: drop",
         )
+    return graph
 
 
 def tables_folder(config: GraphConfig) -> Path | None:

@@ -119,6 +119,8 @@ def _step(settings: StepSettings, context: StepContext, folder: str | Path | Non
     prompts = prompts_of(settings, folder, domain)
     with STEPS.calling(settings.use):
         step = entry(settings, prompts[0] if prompts else None, context)
+    if not (isinstance(step.turns, int) and step.turns > 0):
+        raise ExtensionError(f"{name}: turns is {step.turns!r:.80}", "give a number from 1")
     step.prompts = tuple(prompts)
     return step
 
@@ -149,6 +151,12 @@ def prompts_of(settings: StepSettings, folder: str | Path | None, domain: str) -
         for problem in lacking(prompt.fields, settings.use, answer):
             raise PromptError(f"{place(prompt.file, 'schema')}: {problem}")
         prompts.append(prompt)
+    for answer in answers[len(prompts) :] if prompts else ():  # turns that the last prompt serves too
+        for problem in lacking(prompts[-1].fields, settings.use, answer):
+            raise PromptError(
+                f"step {settings.label}: {prompts[-1].name} serves later turns too: {problem}",
+                "name their prompts: later_prompts: [NAME]",
+            )
     return prompts
 
 

@@ -229,11 +229,11 @@ def step(
     def compute(self: Step, item: Item) -> Any:
         value = bound(item)
         if isinstance(value, Mapping):
-            return Done(**value)
+            return Done(**{str(name): entry for name, entry in value.items()})
         if value is None and not self.columns:
             return Done()
-        if isinstance(value, Reject) and not value.reason.startswith(f"{self.label}:"):
-            return Reject(f"{self.label}: {value.reason}")
+        if isinstance(value, Reject) and not str(value.reason).startswith(f"{self.label}:"):
+            return Reject(f"{self.label}: {value.reason or 'no reason given'}")
         return value
 
     about = (function.__doc__ or f"The function {step_name}.").strip().split("\n")[0]

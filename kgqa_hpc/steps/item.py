@@ -132,12 +132,12 @@ def begin(kind: AnchorKind, anchor: Anchor) -> Item:
 def end(item: Item, outcome: Outcome, kind: AnchorKind, step: str) -> None:
     """Close the item: set `status`, `reason` and `decided`. The reason of a lost item begins with the label `step`.
 
-    A completed item without question or answer is lost. So is an item whose records, made by the kind, are invalid; its
-    reason begins with the kind's name.
+    A completed item whose question or answer is missing or blank is lost. So is an item whose records, made by the
+    kind, are invalid; its reason begins with the kind's name.
     """
     item.state = {}
     records = [item.output] if item.records is None else item.records
-    if isinstance(outcome, Done) and not all(name in fields for fields in records for name in PAIR):
+    if isinstance(outcome, Done) and not all(map(_is_whole, records)):
         outcome = Retry("ended without question and answer", lost_as="failed")
         item.records = None  # so that merge makes no records of this item
     elif not isinstance(outcome, Retry) and (problem := record_problem(item, kind)):
@@ -146,9 +146,15 @@ def end(item: Item, outcome: Outcome, kind: AnchorKind, step: str) -> None:
     if isinstance(outcome, Done):
         item.status, item.reason = "accepted", None
     elif isinstance(outcome, Reject):
-        item.status, item.reason, item.decided = "rejected", outcome.reason, outcome.decided
+        reason = outcome.reason or f"{step}: no reason given"
+        item.status, item.reason, item.decided = "rejected", reason, outcome.decided
     elif isinstance(outcome, Retry):
         item.status, item.reason, item.decided = outcome.lost_as, f"{step}: {outcome.reason}", False
+
+
+def _is_whole(fields: Mapping[str, Any]) -> bool:
+    """Whether a record has question and answer, neither of them blank unless it was rejected."""
+    return all(name in fields and (fields[name].strip() or fields.get("reason")) for name in PAIR)
 
 
 def record_problem(item: Item, kind: AnchorKind) -> str | None:
@@ -252,6 +258,8 @@ def _unwritable(item: Item, columns: Any) -> Iterator[str]:
     records = [] if item.records is None else item.records
     if not (isinstance(records, list) and all(isinstance(record, dict) for record in records)):
         yield "records is no list of mappings"
+    if not all(isinstance(record.get("reason", ""), str | None) for record in records):
+        yield "the reason of a record is no text"
     if not all(isinstance(verdict, dict) for verdict in item.verdicts.values()):
         yield "a verdict is no mapping"
     for name, value in item.features.items():

@@ -7,6 +7,7 @@ import pytest
 from kgqa_hpc.dataset.explain import explain, render
 from kgqa_hpc.dataset.merge import merge
 from kgqa_hpc.errors import InputError
+from kgqa_hpc.report.findings import read_findings
 from kgqa_hpc.store.journal import Journal, journal_path
 from tests.dataset.conftest import contents, records_of, rewrite
 from tests.runs import SyntheticRun, synthetic
@@ -73,6 +74,9 @@ def test_a_journal_of_another_run_is_not_taken_in(make_run: Any) -> None:
     assert merge(run.folder, partial=True).to_dict()["waiting"] == 8
 
 
+EMPTY = {"status": "accepted", "reason": None, "records": [], "decided": False}
+
+
 def finish_with_lists(run: Any) -> None:
     """Item i of every shard yields i % 4 records; every third record is rejected; the last item is lost."""
     run.finish()
@@ -114,6 +118,15 @@ def test_items_and_records_have_an_identity_each(listed: Listed) -> None:
     per_group = records["groups"].values()
     assert sum(one["records"] for one in per_group) == 36
     assert all(one["records"] == one["accepted"] + sum(one["rejected"].values()) for one in per_group)
+
+
+def test_a_run_whose_items_have_no_record_is_merged_and_has_a_page(make_run: Any) -> None:
+    run = make_run(items=8)
+    run.finish()
+    for name in run.manifest.names:
+        rewrite(run.folder.result("main", name), lambda items: [{**item, **EMPTY} for item in items])
+    assert "\n0 records = 0 accepted + 0 rejected" in str(merge(run.folder))
+    assert read_findings(run.folder).samples == []
 
 
 def test_records_of_one_item_are_numbered_and_know_their_anchor(listed: Listed) -> None:

@@ -1,13 +1,15 @@
+import math
 import re
 from importlib.metadata import EntryPoint
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 import pytest
 import yaml
 
 from kgqa_hpc.config import parse_config
-from kgqa_hpc.errors import GraphFormatError
+from kgqa_hpc.errors import ExtensionError, GraphFormatError
 from kgqa_hpc.kg.assemble import Assembly
 from kgqa_hpc.kg.graph import KnowledgeGraph
 from kgqa_hpc.kg.settings import GraphConfig, SourceSettings, graph_config, graph_files, load_graph
@@ -52,27 +54,61 @@ def test_only_keys_that_hold_paths_are_resolved(tmp_path):
     assert graph_config(section).edges == "e.csv"
 
 
+ERROR = {"unnamed_nodes": "error"}
+
+
 @pytest.mark.parametrize(
-    ("ids", "names", "keys", "problem"),
+    ("parts", "keys", "problem"),
     [
-        (["a", "b", "a"], ["A", "B", "A"], {}, "graph source raw .*: 1 node ids stand twice, e.g. 'a'"),
-        (["a", "b"], ["A", ""], {"unnamed_nodes": "error"}, "1 nodes have no name, e.g. 'b'"),
+        ({"node_ids": ["a", "b", "a"]}, {}, "graph source raw .*: 1 node ids stand twice, e.g. 'a'"),
+        ({"names": ["A", "", "C"]}, ERROR, "1 nodes have no name, e.g. 'b'"),
+        ({"names": ["A", None, "  "]}, ERROR, "2 nodes have no name, e.g. 'b'"),
+        ({"node_ids": ["a", 7, "c"]}, {}, "graph source raw .*: node_ids.1. is 7, no text"),
+        ({"node_ids": ["a", " ", "c"]}, {}, "1 node ids are empty"),
+        ({"names": ["A", math.nan, "C"]}, {}, "names.1. is nan, no text"),
+        ({"names": ["A", "B", "\ud800"]}, {}, r"names.2. is '\\ud800', no text"),
+        ({"node_types": (None,)}, {}, "node_types.0. is None, no text"),
+        ({"node_types": ("x", "x")}, {}, "1 node types stand twice, e.g. 'x'"),
+        ({"edge_types": (5,)}, {}, "edge_types.0. is 5, no text"),
+        ({"node_properties": {1: pa.array([1, 2, 3])}}, {}, "node_properties.0. is 1, no text"),
+        ({"node_properties": {"p": pa.array([1, 2, 3], pa.int32())}}, {}, "property 'p' is int32"),
+        ({"node_properties": {"p": [1, 2, 3]}}, {}, "property 'p' is list"),
+        ({"node_properties": {"p": pa.array([1.0, math.nan, None])}}, {}, "property 'p' holds nan or inf"),
+        ({"attributes": None}, {}, "attributes cannot be stored"),
+        ({"attributes": {"x": object()}}, {}, "attributes cannot be stored"),
+        ({"node_type": [0.0, 0.9, 0.0]}, {}, "raw .* failed: ValueError: node_type holds float64"),
     ],
 )
-def test_a_graph_made_without_assembly_is_held_against_the_settings(monkeypatch, ids, names, keys, problem):
-    class Raw:
-        name, licence, description, Settings = "raw", "CC0", "As it is.", SourceSettings
+def test_a_graph_made_without_assembly_is_held_against_its_rules(raw, parts, keys, problem):
+    with pytest.raises((GraphFormatError, ExtensionError), match=problem):
+        raw(parts, **keys)
 
-        def read(self, settings):
-            node_type, no_edges = np.zeros(len(ids), np.int32), np.zeros(0, np.int32)
-            nodes = np.array(ids, object), np.array(names, object), node_type, ("x",)
-            return KnowledgeGraph(*nodes, no_edges, no_edges, no_edges, ())
 
-    point = EntryPoint("raw", f"{__name__}:Raw", "kgqa_hpc.sources")
-    monkeypatch.setitem(SOURCES._loaded, "raw", Raw)
-    monkeypatch.setattr(SOURCES, "_foreign", {"raw": point}, raising=False)
-    with pytest.raises(GraphFormatError, match=problem):
-        load_graph(graph_config({"source": "raw", **keys}))
+def test_names_of_a_graph_made_without_assembly_are_normalised_as_there(raw):
+    graph = raw({"names": ["Ko\u0308ln", None, " "], "node_properties": {"p": pa.array([1.5, None, 2.0])}})
+    assert graph.names.tolist() == ["K\xf6ln", "", ""]
+
+
+@pytest.fixture
+def raw(monkeypatch):
+    """raw(parts, **keys of graph): the graph of three nodes that a source makes without Assembly, with these parts."""
+
+    def load(parts, **keys):
+        class Raw:
+            name, licence, description, Settings = "raw", "CC0", "As it is.", SourceSettings
+
+            def read(self, settings):
+                no_edges = np.zeros(0, np.int32)
+                nodes = {"node_ids": [*"abc"], "names": [*"ABC"], "node_type": [0] * 3, "node_types": ("x",)}
+                edges = dict.fromkeys(("edge_source", "edge_target", "edge_type"), no_edges)
+                return KnowledgeGraph(**{**nodes, **edges, "edge_types": (), **parts})
+
+        point = EntryPoint("raw", f"{__name__}:Raw", "kgqa_hpc.sources")
+        monkeypatch.setitem(SOURCES._loaded, "raw", Raw)
+        monkeypatch.setattr(SOURCES, "_foreign", {"raw": point}, raising=False)
+        return load_graph(graph_config({"source": "raw", **keys}))
+
+    return load
 
 
 def test_every_file_of_a_graph_is_remembered_however_many_have_one_name(tmp_path):

@@ -114,3 +114,10 @@ def test_later_prompts_of_a_step_that_asks_once_are_refused(folder):
     edit(folder / "run.yaml", "[generate,", "[{use: generate, later_prompts: [p1_1]},")
     refused = kgqa("init", folder / "run.yaml", folder / "run", code=2).stderr
     assert "later_prompts: step generate does not ask in turns" in refused
+
+
+def test_a_step_that_reads_other_fields_in_later_turns_needs_their_prompts(folder):
+    edit(folder / "run.yaml", ", later_prompts: [revise]", "")
+    refused = kgqa("init", folder / "run.yaml", folder / "run", code=2).stderr
+    assert "step reflect: draft serves later turns too: " in refused
+    assert "name their prompts: later_prompts: [NAME]" in refused
