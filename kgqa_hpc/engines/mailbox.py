@@ -11,6 +11,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from copy import deepcopy
 from queue import Empty, SimpleQueue
 from typing import Any
 
@@ -175,7 +176,7 @@ class PoolEngine:
 
         def work(request: Request) -> None:
             try:
-                response = self.answer(request)
+                response = self.answer(deepcopy(request))  # requests share messages and schemas
             except BaseException as problem:  # noqa: BLE001 - also an exit or a panic fails this request alone
                 words = f"{type(problem).__name__}: {problem}"[:500]
                 response = Response(request.id, "", "error", error=words)

@@ -1,6 +1,7 @@
 """Engines of one's own: over HttpEngine, with a server that fails in every way, and a Python function."""
 
 import asyncio
+import json
 import socket
 import sys
 import threading
@@ -168,6 +169,9 @@ PROBLEMS = {
 def answer(messages: Any, schema: Any, seed: int) -> Any:
     """A function for `engine: {kind: function}`: the prompt says what becomes of it."""
     prompt = messages.pop()["content"]
+    if prompt.startswith("edits"):
+        schema["properties"][prompt] = messages[0]["content"] = "edited"
+        return schema
     if prompt in PROBLEMS:
         raise PROBLEMS[prompt]
     return None if prompt == "forgets" else {"ok": True}
@@ -196,6 +200,24 @@ def test_an_exception_an_exit_and_a_cancellation_fail_their_request_alone() -> N
     errors = [answers[text].error for text in PROBLEMS]
     assert errors == ["ValueError: no", "SystemExit: 3", "CancelledError: enough"]
     assert answers["forgets"].error == "TypeError: the function returned None, not a text or an object"
+
+
+def test_what_a_function_edits_is_gone_in_the_next_request() -> None:
+    """Requests of a frame share their schema and their instructions."""
+    schema = {"properties": {}}
+    system = {"role": "system", "content": "rules"}
+    requests = [
+        Request(name, (system, {"role": "user", "content": name}), schema=schema)
+        for name in ("edits 1", "edits 2")
+    ]
+    engine = FunctionEngine(FunctionSettings(call=f"{__name__}:answer"))
+    answers = answers_of(engine, requests)
+    engine.close()
+    assert [list(json.loads(a.text)["properties"]) for _, a in sorted(answers.items())] == [
+        ["edits 1"],
+        ["edits 2"],
+    ]
+    assert system["content"] == "rules"
 
 
 def test_a_module_that_exits_at_import_is_bad_input(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
