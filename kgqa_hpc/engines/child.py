@@ -50,10 +50,14 @@ _MISTAKES = (AttributeError, ImportError, NameError, NotImplementedError, TypeEr
 def frame(verb: str, content: Any = None) -> bytes:
     """The bytes of a frame; `read_frames` is the inverse. Lone surrogates, which UTF-8 cannot encode, become '?'."""
     if verb == "requests":
-        objects = {id(value): value for request in content for value in (*request.messages, request.schema)}
+        objects: dict[Any, Any] = {
+            (m["role"], m["content"]): m for request in content for m in request.messages
+        }
+        objects |= {id(request.schema): request.schema for request in content}
         numbers = {key: number for number, key in enumerate(objects)}
         rows = [
-            (name, [numbers[id(message)] for message in messages], max_tokens, temperature, seed, numbers[id(schema)])
+            (name, [numbers[m["role"], m["content"]] for m in messages], max_tokens, temperature, seed,
+             numbers[id(schema)])
             for name, messages, max_tokens, temperature, seed, schema in content
         ]  # fmt: skip
         content = [list(objects.values()), rows]
