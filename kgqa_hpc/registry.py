@@ -160,7 +160,7 @@ class Registry:
             yield
         except (KgqaError, MemoryError):
             raise
-        except Exception as problem:
+        except (Exception, SystemExit) as problem:
             if getattr(problem, "errno", None) in (errno.ENOSPC, errno.EDQUOT):
                 raise  # the entry is not to blame for a full disk
             frames = traceback.extract_tb(problem.__traceback__)

@@ -168,6 +168,8 @@ class Own:
         ("self.info =", "self.inform =", "AttributeError: 'Own' object has no attribute 'info'"),
         ("self, settings, memory=None", "self", "TypeError: Own.__init__() takes 1 positional argument"),
         ("pass\n\n    def generate", "schema.load()\n\n    def generate", "NameError: name 'schema'"),
+        ("pass\n\n    def generate", "raise SystemExit(0)\n\n    def generate", "SystemExit: 0"),
+        ("self.info =", "raise SystemExit('no GPU')\n        self.info =", "SystemExit: no GPU"),
     ],
 )
 def test_a_mistake_in_an_engine_ends_the_run_at_its_first_start(

@@ -44,7 +44,7 @@ LONGEST = 1 << 30  # a larger length means that the stream is corrupt
 _FINISHES = frozenset(get_args(Finish))
 _PR_SET_PDEATHSIG = 1
 # Exceptions of wrong engine code, which every restart would repeat.
-_MISTAKES = (AttributeError, ImportError, NameError, NotImplementedError, TypeError)
+_MISTAKES = (AttributeError, ImportError, NameError, NotImplementedError, SystemExit, TypeError)
 
 
 def frame(verb: str, content: Any = None) -> bytes:
@@ -210,7 +210,7 @@ class _Child:
                     self._mailbox.close()
                 else:
                     self._reply("checked", partial(engine.preflight, content))
-        except Exception:  # noqa: BLE001 - without this thread the worker would wait for ever
+        except BaseException:  # noqa: BLE001 - without this thread the worker would wait for ever
             traceback.print_exc()
             sys.stderr.flush()
             os._exit(1)
