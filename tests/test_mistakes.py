@@ -137,54 +137,6 @@ def test_a_mistake_in_a_class_is_refused_before_a_run_exists(mistake: str, tmp_p
     assert not (tmp_path / "run").exists()
 
 
-ENGINE = '''
-from typing import Literal
-
-from kgqa_hpc.engines.engine import EngineInfo, EngineSettings
-
-
-class OwnSettings(EngineSettings):
-    kind: Literal["own"] = "own"
-
-
-class Own:
-    """An engine with a mistake."""
-
-    name = "own"
-    Settings = OwnSettings
-
-    def __init__(self, settings, memory=None):
-        self.info = EngineInfo(name="own", version="1", model="own-1", max_batch=8)
-
-    def preflight(self, schemas):
-        pass
-
-    def generate(self, mailbox):
-        yield from ()
-
-    def close(self):
-        pass
-'''
-
-
-@pytest.mark.parametrize(
-    ("correct", "wrong", "words"),
-    [
-        ("self.info =", "self.inform =", "AttributeError: 'Own' object has no attribute 'info'"),
-        ("self, settings, memory=None", "self", "TypeError: Own.__init__() takes 1 positional argument"),
-        ("pass\n\n    def generate", "schema.load()\n\n    def generate", "NameError: name 'schema'"),
-    ],
-)
-def test_a_mistake_in_an_engine_ends_the_run_at_its_first_start(
-    correct: str, wrong: str, words: str, tmp_path: Path
-) -> None:
-    assert correct in ENGINE
-    write(tmp_path, ENGINE.replace(correct, wrong))
-    config = CONFIG.replace("kind: scripted, accept: 1.0", "kind: own").replace(", mine]", "]")
-    (tmp_path / "run.yaml").write_text(config)
-    assert f"engine own of mine.py failed: {words}" in kgqa("preview", tmp_path / "run.yaml", code=2).stderr
-
-
 def test_a_mistake_on_an_item_is_counted_by_its_reason_and_others_are_accepted(
     tmp_path: Path,
 ) -> None:

@@ -27,11 +27,12 @@ from collections.abc import Callable, Iterator
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 from kgqa_hpc import errors
 from kgqa_hpc.engines import ENGINES, Engine, parse_engine
-from kgqa_hpc.engines.engine import LOAD, EngineInfo, Finish, Redactor, Request, Response, count_of, one_line
+from kgqa_hpc.engines.contract import FINISHES, checked_info, checked_responses
+from kgqa_hpc.engines.engine import LOAD, EngineInfo, Redactor, Request, Response, count_of, one_line
 from kgqa_hpc.engines.mailbox import Mailbox
 from kgqa_hpc.errors import ExtensionError, InputError
 from kgqa_hpc.registry import load_plugin_file
@@ -41,19 +42,22 @@ BEAT_EVERY_S = 1.0
 FLUSH_AT = 128  # largest number of responses in a frame; fewer are sent as soon as the engine is idle
 HEAD = 4  # bytes of a frame's length
 LONGEST = 1 << 30  # a larger length means that the stream is corrupt
-_FINISHES = frozenset(get_args(Finish))
 _PR_SET_PDEATHSIG = 1
 # Exceptions of wrong engine code, which every restart would repeat.
-_MISTAKES = (AttributeError, ImportError, NameError, NotImplementedError, TypeError)
+_MISTAKES = (AttributeError, ImportError, NameError, NotImplementedError, SystemExit, TypeError)
 
 
 def frame(verb: str, content: Any = None) -> bytes:
     """The bytes of a frame; `read_frames` is the inverse. Lone surrogates, which UTF-8 cannot encode, become '?'."""
     if verb == "requests":
-        objects = {id(value): value for request in content for value in (*request.messages, request.schema)}
+        objects: dict[Any, Any] = {
+            (m["role"], m["content"]): m for request in content for m in request.messages
+        }
+        objects |= {id(request.schema): request.schema for request in content}
         numbers = {key: number for number, key in enumerate(objects)}
         rows = [
-            (name, [numbers[id(message)] for message in messages], max_tokens, temperature, seed, numbers[id(schema)])
+            (name, [numbers[m["role"], m["content"]] for m in messages], max_tokens, temperature, seed,
+             numbers[id(schema)])
             for name, messages, max_tokens, temperature, seed, schema in content
         ]  # fmt: skip
         content = [list(objects.values()), rows]
@@ -96,7 +100,7 @@ def _parsed(verb: str, content: Any) -> Any:
         case "responses":
             responses = []
             for name, text, finish, prompt, completion, cached, error, thought in content:
-                if not isinstance(text, str) or finish not in _FINISHES:
+                if not isinstance(text, str) or finish not in FINISHES:
                     raise ValueError(f"a response of type {type(text).__name__} with finish {finish!r}")
                 counts = count_of(prompt), count_of(completion), count_of(cached)
                 responses.append(Response(name, text, finish, *counts, error, thought))
@@ -139,18 +143,23 @@ class _Child:
         try:
             while not self._mailbox.ended:
                 with ENGINES.calling(self._kind):
-                    for response in self._engine.generate(self._mailbox):
+                    responses = self._engine.generate(self._mailbox)
+                    if not ENGINES.ships(self._kind):
+                        responses = checked_responses(ENGINES.entry(self._kind), responses)
+                    for response in responses:
                         self._answers.append(response)
                         if len(self._answers) >= FLUSH_AT:
                             self._flush()
                 self._flush()
-        except ExtensionError as problem:  # a request may be the cause, so the worker restarts the engine
-            traceback.print_exc()
-            sys.exit(problem.message)
         except InputError as problem:
+            traceback.print_exc()
+            if isinstance(problem, ExtensionError) and problem.__cause__:
+                # An exception. A request may be the cause, so the worker restarts the engine.
+                sys.exit(problem.message)
             self._flush()
             self._refuse(problem)
-            raise
+            sys.stderr.flush()
+            os._exit(1)  # without waiting for the engine's threads
         self._send_beat()
         self._engine.close()
 
@@ -172,8 +181,7 @@ class _Child:
             try:
                 work()
                 assert self._engine is not None
-                self._sent_info = self._engine.info
-                data = frame(verb, self._sent_info)
+                data = frame(verb, self._described(self._engine))
             except _MISTAKES:
                 with ENGINES.calling(self._kind):
                     raise
@@ -182,6 +190,13 @@ class _Child:
             return False
         self._send(data)
         return True
+
+    def _described(self, engine: Engine) -> EngineInfo:
+        """The engine's description, which is now sent. Raises ExtensionError for a wrong one."""
+        self._sent_info = info = engine.info
+        return (
+            info if ENGINES.ships(self._kind) else checked_info(ENGINES.entry(self._kind), self._kind, info)
+        )
 
     def _refuse(self, problem: InputError) -> None:
         words = {"error": type(problem).__name__, "message": problem.message, "cure": problem.cure}
@@ -206,7 +221,7 @@ class _Child:
                     self._mailbox.close()
                 else:
                     self._reply("checked", partial(engine.preflight, content))
-        except Exception:  # noqa: BLE001 - without this thread the worker would wait for ever
+        except BaseException:  # noqa: BLE001 - without this thread the worker would wait for ever
             traceback.print_exc()
             sys.stderr.flush()
             os._exit(1)
@@ -214,8 +229,7 @@ class _Child:
     def _flush(self) -> None:
         if self._answers and self._engine is not None:
             if self._engine.info != self._sent_info:
-                self._sent_info = self._engine.info
-                self._send(frame("described", self._sent_info))
+                self._send(frame("described", self._described(self._engine)))
             self._send(frame("responses", map(self._redact.response, self._answers)))
             self._answers = []
 

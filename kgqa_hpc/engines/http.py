@@ -13,7 +13,9 @@ A subclass of `HttpEngine` defines `request` and `response`:
         def response(self, body): return body["message"]["content"]
 
 Requests run in `concurrency` threads. A request that may have failed by the server's fault (no connection, time-out,
-408, 429, 5xx) is repeated with growing pauses; a refusal, or a body that `response` cannot read, fails the request.
+408, 429, 5xx) is repeated with growing pauses, or after the server's `Retry-After`. A redirect or 401, 403, 404 or 405,
+which each request would meet, ends the engine; another refusal, or a body that `response` cannot read, fails the
+request.
 """
 
 import json
@@ -31,13 +33,16 @@ from typing import Any, ClassVar
 
 from pydantic import Field
 
-from kgqa_hpc.engines.engine import EngineInfo, EngineSettings, Request, Response
+from kgqa_hpc.engines.engine import EngineInfo, EngineSettings, Redactor, Request, Response, one_line
 from kgqa_hpc.engines.mailbox import PoolEngine
+from kgqa_hpc.engines.openai.replies import retry_after
 from kgqa_hpc.errors import EngineConfigError
 
 LARGEST = 16 * 2**20  # largest reply in bytes
 # HTTP statuses of requests that may succeed when they are repeated.
 PASSING = (408, 409, 425, 429, *range(500, 600))
+LONGEST_PAUSE_S = 60.0  # longest pause that a server may ask for
+WORDS = 4000  # bytes of a refusal that are read
 
 
 class TooLarge(ValueError):
@@ -50,7 +55,7 @@ def answer_within(
     """The body of the answer.
 
     Without `redirects` none is followed: a key in the headers would travel to another server. Raises TooLarge above
-    `largest` bytes, HTTPException, and OSError, also at the time limit.
+    `largest` bytes, HTTPException, and OSError, also at the time limit. An HTTPError has the server's words as a note.
     """
     handler = _Handler()
     opener = urllib.request.build_opener(handler, *([] if redirects else [_NoRedirect()]))
@@ -62,6 +67,10 @@ def answer_within(
             body: bytes = answer.read(largest + 1)
         if handler.over:  # the body may be incomplete
             raise TimeoutError(f"no whole answer within {seconds:g} s")
+    except urllib.error.HTTPError as refusal:
+        with suppress(OSError, HTTPException):
+            refusal.add_note(refusal.read(WORDS).decode("utf-8", "replace"))
+        raise
     finally:
         timer.cancel()
         handler.close_sockets()
@@ -193,15 +202,36 @@ class HttpEngine(PoolEngine):
 
     def _posted(self, path: str, data: bytes) -> bytes | None:
         """The body of the reply; None if the work was cancelled. Raises the exception of the last attempt."""
-        url = self.settings.base_url.rstrip("/") + path
+        url, pause = self.settings.base_url.rstrip("/") + path, 0.0
         for number in range(self.settings.tries):
-            if self.stopped.wait(self.settings.pause * 2 ** (number - 1) if number else 0):
+            if self.stopped.wait(pause):
                 return None
+            pause = self.settings.pause * 2**number
             try:
                 request = urllib.request.Request(url, data, self._headers)
                 return answer_within(request, self.settings.timeout, LARGEST, redirects=False)
-            except (OSError, HTTPException) as problem:
-                again = not isinstance(problem, urllib.error.HTTPError) or problem.code in PASSING
-                if not again or number + 1 == self.settings.tries:
+            except urllib.error.HTTPError as refusal:
+                self._judge(url, refusal)
+                if refusal.code not in PASSING or number + 1 == self.settings.tries:
+                    raise
+                headers = {name.lower(): value for name, value in refusal.headers.items()}
+                if (seconds := retry_after(headers)) is not None:
+                    pause = min(seconds, LONGEST_PAUSE_S)
+            except (OSError, HTTPException):
+                if number + 1 == self.settings.tries:
                     raise
         return None
+
+    def _judge(self, url: str, refusal: urllib.error.HTTPError) -> None:
+        """Add the server's words to its refusal. Raises EngineConfigError for one that every request would meet."""
+        words = one_line(
+            Redactor(self.settings.secret_names).text("".join(getattr(refusal, "__notes__", ())))
+        )
+        refusal.msg += f": {words}" if words else ""
+        if refusal.code in (401, 403):
+            cure = f"set a valid key: engine.api_key_env is {self.settings.api_key_env or 'not set'}"
+        elif refusal.code in (404, 405) or 300 <= refusal.code < 400:
+            cure = "check engine.base_url and engine.model"
+        else:
+            return
+        raise EngineConfigError(f"{url}: {refusal}", cure)

@@ -11,10 +11,12 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from copy import deepcopy
 from queue import Empty, SimpleQueue
 from typing import Any
 
 from kgqa_hpc.engines.engine import Request, Response
+from kgqa_hpc.errors import EngineConfigError
 
 
 class Mailbox:
@@ -155,8 +157,8 @@ def serve(
 class PoolEngine:
     """Base of engines that answer each request in a thread: a subclass defines `answer`.
 
-    An exception of `answer` becomes a response with finish `error`. `stopped` is set on a cancellation and at the end,
-    for answers that can end early. Accepts every schema.
+    An exception of `answer` becomes a response with finish `error`; an EngineConfigError ends the engine. `stopped` is
+    set on a cancellation and at the end, for answers that can end early. Accepts every schema.
     """
 
     def __init__(self, threads: int) -> None:
@@ -175,7 +177,11 @@ class PoolEngine:
 
         def work(request: Request) -> None:
             try:
-                response = self.answer(request)
+                response = self.answer(deepcopy(request))  # requests share messages and schemas
+            except EngineConfigError as problem:  # each request would meet it
+                self.stopped.set()
+                mailbox.fail(problem)
+                return
             except BaseException as problem:  # noqa: BLE001 - also an exit or a panic fails this request alone
                 words = f"{type(problem).__name__}: {problem}"[:500]
                 response = Response(request.id, "", "error", error=words)

@@ -21,7 +21,7 @@ from typing import TypeVar
 
 from kgqa_hpc.engines.engine import Response
 from kgqa_hpc.engines.process import EngineProcess
-from kgqa_hpc.errors import EngineDied, EngineError, InputError, KgqaError
+from kgqa_hpc.errors import EngineDied, EngineError, ExtensionError, InputError, KgqaError
 from kgqa_hpc.steps.item import Item, end
 from kgqa_hpc.steps.step import Ask, Done, Outcome, Reject, Retry, Step
 from kgqa_hpc.terminal import LOG
@@ -305,7 +305,10 @@ class Scheduler:
         if not self._sending:
             return
         refusal = death.__cause__  # an InputError here is the user's error, not an item's
-        if isinstance(refusal, InputError) and not self.counters.answers:
+        # Code that breaks its contract does so again.
+        if isinstance(refusal, ExtensionError) or (
+            isinstance(refusal, InputError) and not self.counters.answers
+        ):
             raise refusal
         self._fruitless += 1
         if isinstance(refusal, InputError):

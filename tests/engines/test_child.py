@@ -33,7 +33,8 @@ def test_what_goes_in_comes_out_however_the_stream_is_cut(
 def test_requests_share_what_they_have_in_common_and_nothing_else() -> None:
     system, schema = {"role": "system", "content": "long instructions"}, {"type": "null"}
     users = [{"role": "user", "content": f"item {n}"} for n in range(50)]
-    requests = [Request(f"r{n}", (system, user), seed=n, schema=schema) for n, user in enumerate(users)]
+    # A prompt renders an equal system message for each item.
+    requests = [Request(f"r{n}", (dict(system), user), seed=n, schema=schema) for n, user in enumerate(users)]
     requests.append(Request("bare", (users[0],)))
     stream = frame("requests", requests)
     assert stream.count(b"long instructions") == 1

@@ -1,9 +1,11 @@
 """Engines of one's own: over HttpEngine, with a server that fails in every way, and a Python function."""
 
 import asyncio
+import json
 import socket
 import sys
 import threading
+import time
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import suppress
@@ -78,7 +80,10 @@ def address(seen: Counter[str]) -> Iterator[str]:
         seen.update((text, str(handler.headers["Authorization"])))
         if text == "redirect":
             return 302, b"", {"Location": "/elsewhere"}
-        status = 400 if text == "400" else 503 if text == "503 twice" and seen[text] < 3 else 200
+        if text.isdigit():
+            words = f"too\nlong for {handler.headers['Authorization']} {'x' * 400}"
+            return int(text), words.encode(), {"Retry-After": "0.4"} if seen[text] < 2 else {}
+        status = 503 if text == "503 twice" and seen[text] < 3 else 200
         return status, b"{" if text == "broken" else {"message": text.upper()}, {}
 
     with chat_server(answer) as address:
@@ -102,8 +107,7 @@ def test_an_answer_is_read_and_a_busy_server_asked_again(address: str, seen: Cou
         assert seen[text] == times
 
 
-REFUSED = {"400": "HTTPError: HTTP Error 400", "broken": "JSONDecodeError"}
-REFUSED["redirect"] = "302"  # not followed, for the key would travel
+REFUSED = {"400": "HTTPError: HTTP Error 400: Bad Request: too long for", "broken": "JSONDecodeError"}
 
 
 @pytest.mark.parametrize("text", REFUSED)
@@ -111,6 +115,28 @@ def test_what_a_server_refuses_fails_that_request(address: str, seen: Counter[st
     response = ask(echo(address), text)
     assert (response.finish, seen[text]) == ("error", 1)
     assert REFUSED[text] in str(response.error)
+
+
+@pytest.mark.parametrize(
+    "text", ["401", "403", "404", "405", "redirect"]
+)  # no redirect: the key would travel
+def test_a_refused_key_or_address_ends_the_engine_with_the_words_of_the_server(
+    address: str, monkeypatch: pytest.MonkeyPatch, text: str
+) -> None:
+    monkeypatch.setenv("ECHO_KEY", "secret-of-echo")
+    with pytest.raises(EngineConfigError) as caught:
+        ask(echo(address, api_key_env="ECHO_KEY"), text)
+    status = "302" if text == "redirect" else text
+    assert f"{address}/chat: HTTP Error {status}" in caught.value.message
+    assert "secret-of-echo" not in caught.value.message
+    assert text == "redirect" or "too long for Bearer *** xxx" in caught.value.message
+    assert "engine." in caught.value.cure
+
+
+def test_a_busy_server_says_how_long_to_wait(address: str, seen: Counter[str]) -> None:
+    began = time.monotonic()
+    assert ask(echo(address, tries=2), "429").finish == "error"
+    assert (seen["429"], time.monotonic() - began >= 0.4) == (2, True)
 
 
 def test_a_server_that_trickles_is_cut_off_at_the_time_limit() -> None:
@@ -168,6 +194,9 @@ PROBLEMS = {
 def answer(messages: Any, schema: Any, seed: int) -> Any:
     """A function for `engine: {kind: function}`: the prompt says what becomes of it."""
     prompt = messages.pop()["content"]
+    if prompt.startswith("edits"):
+        schema["properties"][prompt] = messages[0]["content"] = "edited"
+        return schema
     if prompt in PROBLEMS:
         raise PROBLEMS[prompt]
     return None if prompt == "forgets" else {"ok": True}
@@ -196,6 +225,24 @@ def test_an_exception_an_exit_and_a_cancellation_fail_their_request_alone() -> N
     errors = [answers[text].error for text in PROBLEMS]
     assert errors == ["ValueError: no", "SystemExit: 3", "CancelledError: enough"]
     assert answers["forgets"].error == "TypeError: the function returned None, not a text or an object"
+
+
+def test_what_a_function_edits_is_gone_in_the_next_request() -> None:
+    """Requests of a frame share their schema and their instructions."""
+    schema = {"properties": {}}
+    system = {"role": "system", "content": "rules"}
+    requests = [
+        Request(name, (system, {"role": "user", "content": name}), schema=schema)
+        for name in ("edits 1", "edits 2")
+    ]
+    engine = FunctionEngine(FunctionSettings(call=f"{__name__}:answer"))
+    answers = answers_of(engine, requests)
+    engine.close()
+    assert [list(json.loads(a.text)["properties"]) for _, a in sorted(answers.items())] == [
+        ["edits 1"],
+        ["edits 2"],
+    ]
+    assert system["content"] == "rules"
 
 
 def test_a_module_that_exits_at_import_is_bad_input(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
