@@ -33,7 +33,6 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
-from kgqa_hpc import work
 from kgqa_hpc.anchors.anchor import Anchor, Node, Relation
 from kgqa_hpc.config import parse_config
 from kgqa_hpc.engines.engine import LOAD, EngineInfo, Request, Response
@@ -45,6 +44,7 @@ from kgqa_hpc.store.partition import partition
 from kgqa_hpc.store.run_folder import RunFolder
 from kgqa_hpc.store.shards import write_anchors
 from kgqa_hpc.work import pass_worker as worker
+from kgqa_hpc.work import run as runtime_run
 
 NAMES = ("Abnormality of the cerebral cortex", "Delayed speech and language development", "Ataxia", "Seizure")
 # Of an answer's length around the mean (748 tokens a question, 456 a judgement: derived from the published rates a
@@ -147,7 +147,7 @@ def measure(folder: Path, items: int, shard_size: int) -> Measured:
     """Make a run of `items` anchors in `folder` and work through it."""
     run = _run(folder, items, {"kind": "scripted"}, shard_size)
     wall, processor = time.monotonic(), time.process_time()
-    work.run_command(run.path)
+    runtime_run.run_command(run.path)
     spent = time.monotonic() - wall, time.process_time() - processor
     return Measured(items, *spent, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
 
@@ -163,9 +163,9 @@ def keep_busy(folder: Path, items: int, batch: int = BATCH, shard_size: int = 51
     latency = {"batch": batch, "decode_tokens_per_s": PUBLISHED_TOKENS_PER_S / batch}
     run = _run(folder, items, {"kind": "scripted", "latency": latency}, shard_size)
     # A worker's name decides its order of the shards, and has a random part.
-    name = mock.patch.object(work, "worker_name", return_value="model")
+    name = mock.patch.object(runtime_run, "worker_name", return_value="model")
     with name, mock.patch.object(worker, "EngineProcess", engine):
-        work.run_command(run.path)
+        runtime_run.run_command(run.path)
     (gpu,) = gpus
     return gpu
 

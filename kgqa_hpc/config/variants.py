@@ -146,7 +146,7 @@ def _alternatives(
         for step in pass_data.get("steps") or ()
     ):
         raise ConfigError(
-            f"variants: pass {name} scores, and its engine or steps vary: effects of writer and judge would be mixed; "
+            f"variants: pass {name} scores, and its engine or steps vary: nobody could tell writer and judge apart; "
             "put the steps that score into a pass of their own, with an `engine:` of its own"
         )
     engine = pass_data.get("engine") or data.get("engine")

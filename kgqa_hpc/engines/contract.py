@@ -4,7 +4,7 @@
 """
 
 from collections.abc import Iterable, Iterator
-from dataclasses import fields
+from dataclasses import fields, replace
 from numbers import Integral, Real
 from typing import Any, get_args
 
@@ -18,16 +18,14 @@ _COUNTS = ("prompt_tokens", "completion_tokens", "cached_tokens")
 
 
 def checked_info(entry: str, name: str, info: Any) -> EngineInfo:
-    """The description of the engine that is registered as `name`."""
+    """The description of the engine that is registered as `name`, under this name."""
     if not isinstance(info, EngineInfo):
         raise ExtensionError(f"{entry}: info is {_brief(info)}, no EngineInfo", _CURE)
     for field in fields(info):
         value = getattr(info, field.name)
         if not isinstance(value, _INFO[str(field.type)]):
             raise ExtensionError(f"{entry}: info.{field.name} is {_brief(value)}, not a {field.type}", _CURE)
-    if info.name != name:
-        raise ExtensionError(f"{entry}: info.name is {info.name!r}, not {name!r}", "give both the same name")
-    return info
+    return info if info.name == name else replace(info, name=name)
 
 
 def checked_responses(entry: str, responses: Any) -> Iterator[Response]:

@@ -235,7 +235,7 @@ class RunFolder:
         content = {"format": "kgqa-pin", "version": 1, "values": dict(values)}
         if not canonical.write_document(path, content, exclusive=True):
             with canonical.curing(
-                "the results tell the values they were made with; remove this file to record the present values"
+                "the results tell the values they were made with; remove it to record the present values"
             ):
                 recorded = canonical.read_document(path, "pin")["values"]
             require_same(str(self.path), {name: recorded}, {name: dict(values)}, _CURE)

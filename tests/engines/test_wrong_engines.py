@@ -5,8 +5,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from kgqa_hpc.engines.contract import checked_responses
-from kgqa_hpc.engines.engine import Response
+from kgqa_hpc.engines.contract import checked_info, checked_responses
+from kgqa_hpc.engines.engine import EngineInfo, Response
 from tests.command import kgqa
 from tests.project import PATHS, write_project
 
@@ -87,7 +87,6 @@ RESPONSE = YIELD + 'Response(request.id, "", "error", '
             'EngineInfo(settings={1: 2}, name="own"',
             "info.settings is {1: 2}, not a str",
         ),
-        ('EngineInfo(name="own"', 'EngineInfo(name="cpu"', "info.name is 'cpu', not 'own'"),
         ("self.info = EngineInfo", "self.info = dict", "info is {'name': 'own', "),
     ],
 )
@@ -98,6 +97,10 @@ def test_what_breaks_the_contract_of_an_engine_ends_the_run_at_once_by_name(
     said = run_with(tmp_path, ENGINE.replace(correct, wrong))
     assert "engine own of mine.py: " in said
     assert words in said
+
+
+def test_an_engine_is_recorded_under_the_name_of_its_entry() -> None:
+    assert checked_info("engine own", "own", EngineInfo("cpu", "1", "m")) == EngineInfo("own", "1", "m")
 
 
 def test_an_exception_in_a_response_becomes_text_and_numbers_of_numpy_become_tokens() -> None:

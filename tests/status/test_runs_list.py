@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from kgqa_hpc import status
 from kgqa_hpc.errors import InputError
+from kgqa_hpc.status import snapshot
 from kgqa_hpc.status.render import render_runs
 from kgqa_hpc.status.snapshot import clean, leftovers, runs_below
 from kgqa_hpc.store.run_folder import RunFolder
@@ -93,6 +93,6 @@ def test_cleaning_lists_first_and_deletes_only_with_yes(run: RunFolder) -> None:
 
 
 def test_a_run_at_work_is_not_cleaned(run: RunFolder, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(status, "survey", lambda folder: {"workers": {"alive": 2}})
+    monkeypatch.setattr(snapshot, "survey", lambda folder: {"workers": {"alive": 2}})
     with pytest.raises(InputError, match="2 workers are at work"):
         leftovers(run.path)

@@ -88,7 +88,7 @@ def _read(path: Path) -> dict[str, Row]:
         if not isinstance(row.setdefault("text", row.get("answer")), str):
             raise InputError(f"{location}: no text", 'every line is {"id": …, "text": …}')
         if str(item) in rows:
-            raise InputError(f"{location}: id {str(item)!r} is repeated")
+            raise InputError(f"{location}: id {str(item)!r} was there before")
         rows[str(item)] = row
     return rows
 
