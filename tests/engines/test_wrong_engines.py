@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from kgqa_hpc.engines.contract import checked_info, checked_responses
+from kgqa_hpc.engines.child import checked_info, checked_responses
 from kgqa_hpc.engines.engine import EngineInfo, Response
 from tests.command import kgqa
 from tests.project import PATHS, write_project
