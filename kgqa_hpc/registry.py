@@ -270,7 +270,8 @@ def _executed(path: Path) -> ModuleType:
         )
     sys.modules[path.stem] = module  # pydantic and pickle look up classes in sys.modules
     try:
-        spec.loader.exec_module(module)
+        # Without the loader's cache, which may hold other code than the file whose digest is recorded.
+        exec(compile(path.read_bytes(), path, "exec"), vars(module))
     except (Exception, SystemExit) as problem:
         del sys.modules[path.stem]
         if isinstance(problem, InputError):

@@ -1,6 +1,7 @@
 """`plugins: [file.py]`: entries without packaging, copied into the run and pinned by digest."""
 
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -128,6 +129,16 @@ def test_a_section_that_fails_is_one_line_with_its_name(folder: Path) -> None:
     edit(folder / "my_steps.py", 'return f"<p', 'return 1 / 0 or f"<p')
     refused = kgqa("all", folder / "run.yaml", folder / "run", code=2).stderr
     assert "report section longest_question of my_steps.py failed: ZeroDivisionError" in refused
+
+
+def test_a_file_edited_within_a_second_is_loaded_as_it_is(folder: Path) -> None:
+    file = folder / "my_steps.py"
+    times = file.stat()
+    for name in ("lines_a", "lines_b"):
+        file.write_text(FILE.replace("same_length", name))
+        os.utime(file, ns=(times.st_atime_ns, times.st_mtime_ns))
+        assert name in kgqa("list", "metrics", "--plugin", file).stdout
+    assert not (folder / "__pycache__").exists()
 
 
 @pytest.mark.plugin("evaluation")

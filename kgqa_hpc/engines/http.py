@@ -157,6 +157,8 @@ class HttpEngine(PoolEngine):
     Settings: ClassVar[type[HttpSettings]] = HttpSettings
     version: ClassVar[str] = "1"
 
+    ends_at = (EngineConfigError,)
+
     def __init__(self, settings: Any, memory: Path | None = None) -> None:
         super().__init__(settings.concurrency)
         self.settings = settings

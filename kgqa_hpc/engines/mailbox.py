@@ -16,7 +16,6 @@ from queue import Empty, SimpleQueue
 from typing import Any
 
 from kgqa_hpc.engines.engine import Request, Response
-from kgqa_hpc.errors import EngineConfigError
 
 
 class Mailbox:
@@ -157,9 +156,12 @@ def serve(
 class PoolEngine:
     """Base of engines that answer each request in a thread: a subclass defines `answer`.
 
-    An exception of `answer` becomes a response with finish `error`; an EngineConfigError ends the engine. `stopped` is
-    set on a cancellation and at the end, for answers that can end early. Accepts every schema.
+    An exception of `answer` becomes a response with finish `error`; an exception of the classes `ends_at`, which every
+    request would meet, ends the engine. `stopped` is set on a cancellation and at the end, for answers that can end
+    early. Accepts every schema.
     """
+
+    ends_at: tuple[type[Exception], ...] = ()
 
     def __init__(self, threads: int) -> None:
         self.stopped = threading.Event()
@@ -178,7 +180,7 @@ class PoolEngine:
         def work(request: Request) -> None:
             try:
                 response = self.answer(deepcopy(request))  # requests share messages and schemas
-            except EngineConfigError as problem:  # each request would meet it
+            except self.ends_at as problem:
                 self.stopped.set()
                 mailbox.fail(problem)
                 return

@@ -107,10 +107,9 @@ class Decision:
             label: approves(verdicts[label]) if label in verdicts else MISSING
             for label, approves in self.judges.items()
         }
+        copies = {label: dict(verdict) for label, verdict in verdicts.items()}
         with RULES.calling(self.name):
-            accepted = self.rule(
-                dict(objections), {label: dict(verdict) for label, verdict in verdicts.items()}
-            )
+            accepted = self.rule(dict(objections), copies)
         if not isinstance(accepted, bool):
             raise ExtensionError(
                 f"{RULES.entry(self.name)} returned {accepted!r:.80} ({type(accepted)})",
