@@ -111,7 +111,7 @@ class RunConfig(Settings):
         return next(p.engine or self.engine for p in self.passes if p.name == pass_name)
 
     def changed(self, where: str, **keys: Any) -> "RunConfig":
-        """A copy with these sections replaced, checked again. Raises ConfigError; `where` names the origin in it."""
+        """A checked copy with these sections replaced. Raises ConfigError, whose message begins with `where`."""
         return parse_config({**self.plain(), **keys}, where)
 
     def with_last_steps(self) -> "RunConfig":

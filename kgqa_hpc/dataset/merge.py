@@ -161,7 +161,9 @@ def _merge(
     accounting: Accounting | None = None
 
     def require_newest(standing: Path) -> None:
-        """Raise StoreError when the run has changed since, or `standing`, another merge's, includes more results."""
+        """Raise StoreError if the run has changed since this merge began, or another merge has written `standing`
+        meanwhile, and its dataset includes more results.
+        """
         changed = open_work(run).state != work.state
         if not changed and accounting is not None and accounting.partial and _identity(standing) != before:
             path = standing / "accounting.json"

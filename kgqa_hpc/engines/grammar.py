@@ -233,7 +233,7 @@ class _Rules:
 
 
 def _number(schema: Schema) -> str:
-    """The right-hand side for an integer or a number; without decimals for an integer."""
+    """The right-hand side of a grammar rule for a number; for an integer, one without decimals."""
     low, high = schema.get("minimum"), schema.get("maximum")
     if not bounds_hold(schema):
         raise ValueError(f"numbers from {low} to {high}; {BOUNDS}")

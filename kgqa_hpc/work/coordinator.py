@@ -183,7 +183,10 @@ class Reporter(threading.Thread):
             self._lead.resign()
 
     def _finish(self, complete: bool) -> None:
-        """Write the final status if this process is the coordinator, or no other process does; show the progress."""
+        """Show the progress, and write the final status if this process is the coordinator or takes over its role.
+
+        If the run is complete and its status file does not say so, no coordinator is left: this process may take over.
+        """
         try:
             missing = complete and not (self._read_status() or {}).get("complete")
             # Thousands of processes must not all write: then only the coordinator's successor does.

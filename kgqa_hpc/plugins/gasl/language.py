@@ -125,7 +125,7 @@ class Command(NamedTuple):
 
 
 class Simple(NamedTuple):
-    """One command with its place, its own text and the variable it names with AS."""
+    """A command with its position in the script, its text, and the variable that AS names (`into`)."""
 
     command: Command
     into: Word | None
